@@ -2,7 +2,8 @@
 
 Each case is a round of so many learners and parameters, in one process: each learner agrees with all others, masks its
 update, and helps to unmask the sum; the orchestrator does so twice, when all updates came and when a third did not.
-Beside it, the same updates are averaged as they are. Takes about forty minutes, most of it the largest case.
+Beside it, the same updates are averaged as they are. Times of the processor, which other programs disturb less, are
+beside those of the clock. A repeat takes about five minutes, most of them the largest case.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 
@@ -40,6 +41,13 @@ QUICK = Settings(num_repeats=1, part_of_size=0.01)
 """A size for tests: shows that all of it runs."""
 
 
+class Cost(NamedTuple):
+    """What some work took, by the clock and by the processor."""
+
+    seconds: float
+    cpu_seconds: float
+
+
 def case_of(name: str, settings: Settings) -> Case:
     """One number of learners and one size."""
 
@@ -57,40 +65,42 @@ def _measure(names: Sequence[str], size: int, seed: int) -> dict[str, float]:
     maskers = {name: Masker(name) for name in names}
     keys = {name: masker.keys for name, masker in maskers.items()}
     agree_seconds: list[float] = []
-    mask_seconds: list[float] = []
+    mask_costs: list[Cost] = []
     sealed: dict[str, dict[str, bytes]] = {}
     for name, masker in maskers.items():
-        sealed[name], seconds = _timed(lambda masker=masker: masker.seal(keys, 3))
-        agree_seconds.append(seconds)
+        sealed[name], cost = _timed(lambda masker=masker: masker.seal(keys, 3))
+        agree_seconds.append(cost.seconds)
     sent = sum(map(len, sealed[names[0]].values())) + len(keys[names[0]])
     plain, plain_seconds = RunningAverage(), 0.0
     commitments = {name: masker.commitment for name, masker in maskers.items()}
     whole, less = (Unmasking(keys, commitments, size) for _ in range(2))
     for number, (name, masker) in enumerate(maskers.items()):
         shares = {other: sealed[other][name] for other in names if other != name}
-        _, opened = _timed(lambda masker=masker, shares=shares: masker.open(shares))
-        agree_seconds[number] += opened
+        _, cost = _timed(lambda masker=masker, shares=shares: masker.open(shares))
+        agree_seconds[number] += cost.seconds
         mine = {"float32": change["float32"].roll(number)}
-        masked, seconds = _timed(lambda masker=masker, mine=mine: masker.mask(mine, 32))
-        mask_seconds.append(seconds)
+        masked, cost = _timed(lambda masker=masker, mine=mine: masker.mask(mine, 32))
+        mask_costs.append(cost)
         whole.add(name, masked)
         if name not in dropped:
             less.add(name, masked)
-        _, seconds = _timed(lambda mine=mine: plain.add(mine, 32.0))
-        plain_seconds += seconds
-    seconds_of_sum = {}
+        _, cost = _timed(lambda mine=mine: plain.add(mine, 32.0))
+        plain_seconds += cost.seconds
     # A masker answers once; what it would answer in the other case is of the same size.
     held = {name: masker.reveal(names) for name, masker in maskers.items()}
-    mean, seconds_of_sum["all"] = _timed(lambda: whole.finish(held, like, 32.0 * len(names)))
+    mean, cost_of_all = _timed(lambda: whole.finish(held, like, 32.0 * len(names)))
     error = float((mean["float32"] - plain.result(like)["float32"]).abs().max())
     again = {name: _with_keys(masker, dropped) for name, masker in maskers.items() if name not in dropped}
-    _, seconds_of_sum["third"] = _timed(lambda: less.finish(again, like, 32.0 * len(again)))
+    _, cost_of_rest = _timed(lambda: less.finish(again, like, 32.0 * len(again)))
     return {
         "agree_ms": 1000 * statistics.median(agree_seconds),
-        "mask_seconds": statistics.median(mask_seconds),
+        "mask_seconds": statistics.median(cost.seconds for cost in mask_costs),
+        "mask_cpu_seconds": statistics.median(cost.cpu_seconds for cost in mask_costs),
         "plain_seconds": plain_seconds,
-        "unmask_seconds": seconds_of_sum["all"],
-        "unmask_third_seconds": seconds_of_sum["third"],
+        "unmask_seconds": cost_of_all.seconds,
+        "unmask_cpu_seconds": cost_of_all.cpu_seconds,
+        "unmask_third_seconds": cost_of_rest.seconds,
+        "unmask_third_cpu_seconds": cost_of_rest.cpu_seconds,
         "agreement_bytes": sent,
         "update_bytes": 8 * size,
         "error": error,
@@ -102,9 +112,9 @@ def _with_keys(masker: Masker, dropped: set[str]) -> dict[str, bytes]:
     return {name: shares[name not in dropped] for name, shares in masker._held.items()}
 
 
-def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    start = time.perf_counter()
-    return work(), time.perf_counter() - start
+def _timed(work: Callable[[], T]) -> tuple[T, Cost]:
+    start, cpu_start = time.perf_counter(), time.process_time()
+    return work(), Cost(time.perf_counter() - start, time.process_time() - cpu_start)
 
 
 def page_of(measurements: Measurements) -> Page:
@@ -117,10 +127,10 @@ def page_of(measurements: Measurements) -> Page:
         return [
             name,
             f"{of('agree_ms'):.1f}",
-            f"{of('mask_seconds'):.3f}",
+            f"{of('mask_seconds'):.3f} ({of('mask_cpu_seconds'):.3f})",
             f"{of('plain_seconds'):.3f}",
-            f"{of('unmask_seconds'):.2f}",
-            f"{of('unmask_third_seconds'):.2f}",
+            f"{of('unmask_seconds'):.2f} ({of('unmask_cpu_seconds'):.2f})",
+            f"{of('unmask_third_seconds'):.2f} ({of('unmask_third_cpu_seconds'):.2f})",
             f"{of('agreement_bytes') / 1e3:.1f}",
             f"{of('update_bytes') / 1e6:.2f}",
             f"{of('error'):.1e}",
@@ -128,7 +138,7 @@ def page_of(measurements: Measurements) -> Page:
 
     return Page(
         setting="one round in one process, updates of normal values, all learners agree with all others; plain updates "
-        "are half as large",
+        "are half as large; in brackets, seconds of the processor",
         headings=[
             *("Learners x parameters", "learner agrees [ms]", "learner masks [s]", "plain mean of all [s]"),
             *("unmask, all came [s]", "unmask, a third left [s]", "keys and shares, per learner [kB]"),

@@ -112,13 +112,19 @@ def draw(topology, seed):
     rng = random.Random(f"{topology}/{seed}")
     names = "abcd"[: rng.randint(2, 4)]
     kinds = rng.sample(KINDS, rng.randint(1, 5))
-    faults = [_MAKERS[kind](rng, names) for kind in kinds for _ in range(rng.choice((1, 1, 2, 3)))]
+    drawn = [_MAKERS[kind](rng, names) for kind in kinds for _ in range(rng.choice((1, 1, 2, 3)))]
+    faults = list(_survivable(drawn, names))
+    rules = _RULES[topology](rng, len(names))
+    if "sources" in rules:
+        # A trunk that crashes before anything is kept begins anew, and waits for as many sources as it did at first.
+        gone = {fault.on for fault in faults if fault.kind == "kill" and fault.seconds == math.inf}
+        rules["sources"] = min(rules["sources"], len(names) - len(gone))
     return Schedule(
         topology=topology,
         seed=seed,
-        rules=_RULES[topology](rng, len(names)),
+        rules=rules,
         devices=tuple(_device(rng, name, topology) for name in names),
-        faults=tuple(sorted(_survivable(faults, names), key=lambda fault: fault.at)),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
     )
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.chaos import mutants, playing
-from tests.chaos.schedules import ATTACKS, KINDS, TOPOLOGIES, draw
+from tests.chaos.schedules import ATTACKS, KINDS, TOPOLOGIES, Schedule, draw
 
 FIRST_MUTANTS = ("stale parameters handed out", "mass lost", "budget check skipped")
 
@@ -16,6 +16,19 @@ FIRST_MUTANTS = ("stale parameters handed out", "mass lost", "budget check skipp
 def test_whatever_happens_what_must_be_true_is(topology, seeds):
     failed = [result for seed in seeds if (result := playing.play_seed(topology, seed)).failures]
     assert failed == [], [playing.replay_line(topology, result.seed) for result in failed]
+
+
+def test_a_peer_joins_over_a_link_on_which_that_takes_longer_than_its_patience():
+    """Each try was given up after the patience, and what was given up was still in the way of the next."""
+    slow = {"samples_per_second": 30.0, "down_mbit": 0.05, "up_mbit": 0.05, "latency_ms": 100.0}
+    rules = {**draw("push-sum", 568).rules, "min_peers": 2, "patience_seconds": 1.0}
+    devices = ({"name": "a", **slow}, {"name": "b", **slow, "joins_at_seconds": 2.4})
+    assert playing.play(Schedule("push-sum", 568, rules, devices, ())).failures == ()
+
+
+def test_a_newcomer_tries_again_who_took_all_others_for_gone():
+    """On links that are slower than their patience, after a crash that only one of two peers goes on from."""
+    assert playing.play_seed("mixing", 5209).failures == ()
 
 
 def test_schedules_have_all_that_can_go_wrong():

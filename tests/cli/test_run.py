@@ -12,6 +12,7 @@ from paceline.cli import show_run
 from paceline.fleets.base import Fleet
 from paceline.report import RunFolder
 from paceline.run import prepare
+from paceline.topologies.gossip.events import EpochEnded
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened
 
 RESUMED = "to go on, run\n  paceline resume 'my run'\n"
@@ -72,6 +73,30 @@ def test_the_line_of_an_interrupted_run_resumes_it(paceline_in, printed, change,
     out = printed(*shlex.split(line)[1:])
     assert f"run resumed after round {closed}" in out
     assert "ended: rounds done, 3 rounds" in out
+
+
+@pytest.mark.long
+def test_peers_that_are_told_to_end_finish_their_epochs_first(paceline_in, printed, change):
+    change("gossip.toml", "epochs = 2\nmin_peers = 1", "epochs = 6\nmin_peers = 2")
+    (paceline_in.folder / "slow.toml").write_text('[[device]]\nname = "slow"\ncount = 2\nslowdown = 100\n')
+    command = [sys.executable, "-m", "paceline", "run", "gossip.toml", "--fleet", "slow.toml", "--folder", "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert any(line.startswith("epoch 1/6") for line in process.stdout)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=100)
+    assert process.returncode == 143
+    assert err.splitlines()[-3:] == ["to go on, run", "  paceline resume run", "paceline: terminated"]
+
+    def ended():
+        events = RunFolder.open(paceline_in.folder / "run").events()
+        return sorted((event.learner, event.epoch) for event in events if isinstance(event, EpochEnded))
+
+    before = ended()
+    printed("resume", "run")
+    after = ended()
+    assert len(set(before)) >= 4  # the first epoch, and the one that was open
+    assert after == sorted(set(after))  # none was trained twice
+    assert {epoch for _, epoch in after} == set(range(1, 7))
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,20 @@ def test_what_is_open_is_finished_before_a_process_is_terminated():
     assert role.is_ending
 
 
+def test_a_process_of_a_fleet_finishes_on_a_signal_of_its_own_and_ends_at_once_on_sigterm():
+    class Member(Finishing):
+        async def run(self, address):
+            os.kill(os.getpid(), self.number)
+            await asyncio.Event().wait()
+
+    for number, was_asked in ((signal.SIGUSR2, True), (signal.SIGTERM, False)):
+        role = Member()
+        role.number = number
+        with pytest.raises(KeyboardInterrupt) as raised:
+            terminating(role, signal=signal.SIGUSR2)
+        assert (role.was_asked, raised.type is Terminated) == (was_asked, was_asked)
+
+
 def test_it_is_not_waited_for_for_ever(monkeypatch):
     monkeypatch.setattr(live, "TERMINATION_SECONDS", 0.01)
     with pytest.raises(Terminated):

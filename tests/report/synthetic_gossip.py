@@ -72,6 +72,8 @@ def epoch_of(peer, epoch, start):
     trained = {"num_samples": round(ratio * OWN_SAMPLES), "samples_per_second": peer.samples_per_second, "ratio": ratio}
     used = {"bytes_sent": 2 * MODEL_BYTES, "bytes_received": 2 * MODEL_BYTES, "joules": 11.0}
     there = [one.name for one in FLEET if one.first <= epoch <= (one.last or epoch)]
+    if peer.name not in there:
+        there.append(peer.name)  # of another fleet
     place = there.index(peer.name)
     heard = (there[place - 1], there[(place + 1) % len(there)])
     result = {
@@ -144,7 +146,9 @@ def gossip_events():
         at = begin + 6.0 * epoch - 0.1  # just before the last has ended it
         count = sum(one.first <= epoch and (one.last is None or epoch < one.last) for one in FLEET)
         result = {"loss": 1 - accuracy_after(epoch), "metrics": {"accuracy": accuracy_after(epoch)}}
-        events.append(ConsensusMeasured(at=at, epoch=epoch, num_learners=count, distance=0.2 * 0.5**epoch, **result))
+        events.append(
+            ConsensusMeasured(at=at, number=epoch, epoch=epoch, num_learners=count, distance=0.2 * 0.5**epoch, **result)
+        )
     end = begin + 6.0 * epochs + 2.0
     events.append(GossipEnded(at=end, averaged=tuple(living), loss=0.09, metrics={"accuracy": 0.931}))
     return sorted(events, key=lambda event: event.at)

@@ -136,7 +136,7 @@ def test_a_task_without_metrics_has_its_loss(kind):
 
 def test_a_figure_that_is_not_a_number_is_read_back_as_unknown():
     scores = Scores(0.5, {"mae": 43.2, "r2": float("nan")})
-    measured = ConsensusMeasured(at=1.0, epoch=1, num_learners=2, distance=0.1, **fields_of(scores))
+    measured = ConsensusMeasured(at=1.0, number=1, epoch=1, num_learners=2, distance=0.1, **fields_of(scores))
     assert from_line(to_line(measured)) == measured
     assert measured.scores == Scores(0.5, {"mae": 43.2})
 

@@ -12,19 +12,9 @@ from rich.table import Table
 from paceline import topologies
 from paceline.axon.keys import DeviceKey
 from paceline.axon.transports import CountedTransport, HttpTransport
+from paceline.cli.calling import Caller, takes_caller
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import (
-    NETWORK,
-    Compiles,
-    DeviceName,
-    JobFile,
-    ResultAsJson,
-    Threads,
-    Token,
-    TokenFile,
-    option,
-    read_token,
-)
+from paceline.cli.options import NETWORK, Compiles, DeviceName, JobFile, ResultAsJson, Threads, option
 from paceline.cli.tls import warn_of_clear_token
 from paceline.devices.flops import measure_flops
 from paceline.devices.machines import LiveMachine
@@ -33,26 +23,25 @@ from paceline.devices.subset_benchmark import measure_training
 from paceline.errors import ConfigError
 from paceline.fleets.live import run_live
 from paceline.learning.accelerators import find_accelerator
-from paceline.topologies.base import Node, Topology
+from paceline.topologies.base import Contact, Node, Topology
 from paceline.topologies.job_files import load_job
 
 
+@takes_caller
 def bench(
     job: JobFile,
+    caller: Caller,
     shards: Annotated[int | None, option("N", "Number of shards to train; by default the job's.", min=1)] = None,
     device: DeviceName = "cpu",
     compiles: Compiles = False,
     threads: Threads = None,
     as_json: ResultAsJson = False,
     url: Annotated[str | None, option("URL", "Orchestrator of the job, to measure the link, too.", NETWORK)] = None,
-    token: Token = None,
-    token_file: TokenFile = None,
 ) -> None:
     """Measure how fast this device trains a job's model.
 
     Example: paceline bench job.toml --shards 8
     """
-    token = read_token(token, token_file)
     spec = load_job(job)
     topology = topologies.of_job(spec)
     try:
@@ -76,10 +65,10 @@ def bench(
         seconds_per_shard = getattr(spec, "local_epochs", 1) * sampled[0].num_samples / train.per_second
         figures["shards_by_deadline"] = int(deadline_seconds / seconds_per_shard)
     if url is not None:
-        warn_of_clear_token(parse_contact("--url", url).address, token)
-        profile = run_live(
-            _measure(topology, url, token, LiveMachine(threads=trainer.num_threads, accelerator=accelerator))
-        )
+        contact = parse_contact("--url", url)
+        warn_of_clear_token(contact.address, caller.token)
+        machine = LiveMachine(threads=trainer.num_threads, accelerator=accelerator)
+        profile = run_live(_measure(topology, contact, caller, machine))
         figures |= {
             "down_bytes_per_second": profile.down.per_second,
             "up_bytes_per_second": profile.up.per_second,
@@ -91,12 +80,12 @@ def bench(
         _print(figures, deadline_seconds)
 
 
-async def _measure(topology: Topology[Any], url: str, token: str | None, machine: LiveMachine) -> Profile:
+async def _measure(topology: Topology[Any], contact: Contact, caller: Caller, machine: LiveMachine) -> Profile:
     node = Node(
         name=f"bench-{secrets.token_hex(3)}",
-        contacts=[parse_contact("--url", url)],
+        contacts=[contact],
         transport=CountedTransport(HttpTransport()),
-        trust={"token": token},
+        trust=caller.trust,
         key=DeviceKey.generate(),
         machine=machine,
     )

@@ -11,13 +11,15 @@ import typer
 from paceline import axon
 from paceline.axon.client.blocking import ThreadStream
 from paceline.axon.wire import tensors
-from paceline.cli.options import NETWORK, CaFile, Key, OwnCert, Token, TokenFile, flag, option, read_token
-from paceline.cli.tls import own_certificate, warn_of_clear_token
+from paceline.cli.calling import Caller, takes_caller
+from paceline.cli.options import NETWORK, flag, option
 from paceline.errors import ConfigError
 
 
+@takes_caller
 def call(
     url: Annotated[str, typer.Argument(metavar="URL", help="Address of the worker: http://10.0.0.2:7223.")],
+    caller: Caller,
     rpc: Annotated[
         str | None, typer.Argument(metavar="FUNCTION", help="Function to call; without it, all are listed.")
     ] = None,
@@ -25,30 +27,15 @@ def call(
     timeout: Annotated[float | None, option("SECONDS", "Time limit.")] = None,
     duplex: Annotated[bool, flag("--duplex", "Do not hold the connection during a long call.")] = False,
     as_json: Annotated[bool, flag("--json", "List functions as JSON; results always are.")] = False,
-    token: Token = None,
-    token_file: TokenFile = None,
     fingerprint: Annotated[
         str | None, option("SHA256", "Fingerprint of the worker's self-signed certificate.", NETWORK)
     ] = None,
-    ca_file: CaFile = None,
-    cert: OwnCert = None,
-    key: Key = None,
 ) -> None:
     """Call a function of a worker, or list its functions.
 
     Example: paceline axon call http://127.0.0.1:7223 simple_hello John
     """
-    token = read_token(token, token_file)
-    warn_of_clear_token(url, token)
-    remote = axon.connect(
-        url,
-        token=token,
-        fingerprint=fingerprint,
-        ca_file=ca_file,
-        timeout_seconds=timeout,
-        duplex=duplex,
-        **own_certificate(cert, key),
-    )
+    remote = caller.connect(url, fingerprint, timeout_seconds=timeout, duplex=duplex)
     if rpc is None:
         _print_description(remote, as_json)
         return

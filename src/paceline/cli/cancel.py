@@ -8,21 +8,21 @@ from typing import Annotated
 import typer
 
 from paceline import axon
+from paceline.cli.calling import Caller, takes_caller
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import CaFile, ResultAsJson, Token, TokenFile, read_token
+from paceline.cli.options import ResultAsJson
 from paceline.errors import ConfigError, RemoteError, one_line
 from paceline.fleets.live import run_live
 from paceline.topologies.base import JobProgress, TakesJobs
 from paceline.topologies.reporting.formatting import format_count, printable
 
 
+@takes_caller
 def cancel(
     job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")],
     url: Annotated[str, typer.Option("--to", metavar="URL", help="Address of the orchestrator.")],
+    caller: Caller,
     as_json: ResultAsJson = False,
-    token: Token = None,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
 ) -> None:
     """End one job of an orchestrator that runs a pool.
 
@@ -31,10 +31,7 @@ def cancel(
 
     Example: paceline cancel fashion --to https://10.0.0.2:7223
     """
-    contact, token = parse_contact("--to", url), read_token(token, token_file)
-    pool = axon.connect(
-        contact.address, interface=TakesJobs, token=token, fingerprint=contact.fingerprint, ca_file=ca_file
-    )
+    pool = caller.connect(*parse_contact("--to", url), interface=TakesJobs)
     progress = run_live(_cancel(pool, job))
     if as_json:
         print(json.dumps(progress.flat()))

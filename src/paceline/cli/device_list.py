@@ -9,8 +9,9 @@ from typing import Annotated
 
 import msgspec
 
+from paceline.cli.calling import Caller, takes_caller
 from paceline.cli.listening import AdminHost, find_host
-from paceline.cli.options import CaFile, ResultAsJson, Target, Token, TokenFile, option, read_token
+from paceline.cli.options import ResultAsJson, Target, option
 from paceline.errors import ConfigError, RemoteError, one_line
 from paceline.fleets.live import run_live
 from paceline.topologies.access import Listed
@@ -18,14 +19,13 @@ from paceline.topologies.access import Listed
 _HEADINGS = ("name", "role", "state", "key", "address", "since (UTC)", "last seen", "joined by", "uses", "expires")
 
 
+@takes_caller
 def devices(
     target: Target,
+    caller: Caller,
     revoke: Annotated[str | None, option("NAME", "Refuse this device, or this invitation, from now on.")] = None,
     release: Annotated[str | None, option("NAME", "Let another device have this name.")] = None,
     as_json: ResultAsJson = False,
-    token: Token = None,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
 ) -> None:
     """List the devices of a run that is served, or revoke one.
 
@@ -33,7 +33,7 @@ def devices(
     """
     if revoke is not None and release is not None:
         raise ConfigError("--revoke and --release exclude each other: give one of them")
-    host = find_host(target, read_token(token, token_file), ca_file)
+    host = find_host(target, caller)
     try:
         found: list[Listed] = run_live(_ask(host, revoke, release))
     except RemoteError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import inspect
 import os
 import re
 import secrets
@@ -42,6 +41,7 @@ from paceline.cli.options import (
     flag,
     option,
     read_token,
+    takes,
 )
 from paceline.cli.tls import identity_of, own_certificate
 from paceline.devices.energy import METERS, MakeMeter, PowerModel
@@ -269,21 +269,15 @@ def make_device(
 
 
 def takes_device(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the parameter `device` of a command by the options of a device."""
-    own, of_device = (inspect.signature(function, eval_str=True) for function in (command, make_device))
-    options = of_device.parameters
+    """Replace the parameter `device` of a command by the options of a device, whose process is kept in bounds."""
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
-        made = make_device(**{name: given.pop(name) for name in options})
-        with bounded_process(made.max_memory_bytes) if made.machine.accelerator.is_cpu else contextlib.nullcontext():
-            command(device=made, **given)
+    def bounded(device: Device, **given: Any) -> None:
+        is_cpu = device.machine.accelerator.is_cpu
+        with bounded_process(device.max_memory_bytes) if is_cpu else contextlib.nullcontext():
+            command(device=device, **given)
 
-    kept = [parameter for parameter in own.parameters.values() if parameter.name != "device"]
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*kept, *options.values())]
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
+    return takes("device", make_device, bounded)
 
 
 def parse_numbers(option: str, text: str | None, allowed: Mapping[str, object]) -> dict[str, float]:

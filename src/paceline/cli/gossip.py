@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import signal
 import time
 from dataclasses import replace
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ from paceline.cli.tls import warn_of_clear_token
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet, run_member
 from paceline.fleets.live import Termination, run_live
-from paceline.fleets.processes import STOP_SIGNAL, is_device
+from paceline.fleets.processes import STOP_SIGNAL, SUSPEND_SIGNAL, is_device
 from paceline.learning import checkpoints
 from paceline.logs import say
 from paceline.report.trackers import PRINTING
@@ -52,10 +53,10 @@ def gossip(
     if device.as_json and folder is None:
         if track:
             raise ConfigError("--track follows a run that is kept: give a --folder, or leave out --json")
-        termination = Termination(can_go_on=False)
+        is_kept, number = device.options.state_file is not None, SUSPEND_SIGNAL if is_device() else signal.SIGTERM
+        termination = Termination(can_go_on=is_kept, signal=number)
         with ending_by_signal():
-            main = _take_part(device, topology.prepare(spec), contacts, termination)
-            finished = run_live(main, None if is_device() else termination)
+            finished = run_live(_take_part(device, topology.prepare(spec), contacts, termination), termination)
         if device.save is not None and finished.state is not None:
             checkpoints.write(device.save, finished.state)
         return
@@ -86,4 +87,6 @@ async def _take_part(device: Device, plan: Plan[Any], contacts: list[Contact], t
     loop.add_signal_handler(STOP_SIGNAL, stopping.set)
     node = device.node(contacts, print_json, loop.time, life=time.time_ns())
     node = replace(node, is_stopping=lambda: stopping.is_set() or termination.is_stopping())
-    return await run_member(plan.member(node, None), node, plan, device.listen, address=device.address)
+    member = plan.member(node, None)
+    termination.roles.append(member)
+    return await run_member(member, node, plan, device.listen, address=device.address)

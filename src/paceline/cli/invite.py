@@ -9,8 +9,9 @@ from typing import Annotated
 
 import msgspec
 
+from paceline.cli.calling import Caller, takes_caller
 from paceline.cli.listening import find_host
-from paceline.cli.options import CaFile, ResultAsJson, Target, Token, TokenFile, option, read_token
+from paceline.cli.options import ResultAsJson, Target, option
 from paceline.cli.tls import page_url
 from paceline.errors import ConfigError, RemoteError
 from paceline.fleets.live import run_live
@@ -23,16 +24,15 @@ from paceline.topologies.sessions import check_name
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+@takes_caller
 def invite(
     target: Target,
+    caller: Caller,
     name: Annotated[str | None, option("NAME", "The device that may join, or whom it is for.")] = None,
     role: Annotated[str, option("ROLE", "learner, submitter, viewer or admin (learner).")] = "learner",
     uses: Annotated[int | None, option("N", "Devices that may join (1), or jobs to submit.", min=1)] = None,
     expires: Annotated[str, option("TIME", "How long it lasts: 30m, 24h, 7d (24h).")] = "24h",
     as_json: ResultAsJson = False,
-    token: Token = None,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
 ) -> None:
     """Invite a device, or a person, to a run that is served.
 
@@ -45,7 +45,7 @@ def invite(
     if name is not None:
         check_name(name)
     terms = {"role": role, "name": name or "", "uses": uses, "seconds": _seconds(expires)}
-    host = find_host(target, read_token(token, token_file), ca_file)
+    host = find_host(target, caller)
     try:
         made: Invited = run_live(host.remote.invite.coro(terms))
     except RemoteError as error:

@@ -76,7 +76,8 @@ async def _join(device: Device, contact: Contact, termination: Termination) -> F
         show(event)
         metrics.feed(event)
 
-    termination.can_go_on = topology.is_served  # a peer ends by itself, after its epoch
+    # A peer that keeps nothing ends by itself, after its epoch.
+    termination.can_go_on = topology.is_served or device.options.state_file is not None
     node = replace(device.node([contact], emit, now, life), is_stopping=termination.is_stopping, metrics=metrics)
     consent = ask_consent(device, topology, found.job, contact.address)
     if topology.is_served:
@@ -94,6 +95,7 @@ async def _join(device: Device, contact: Contact, termination: Termination) -> F
         plugins.check_allowed(path, "import", device.options.allowed or ())
     plan = topology.prepare(parse_job(found.job, contact.address))
     member = plan.member(node, None)
+    termination.roles.append(member)
     _show(consent, device)
     return await run_member(member, node, plan, device.listen, address=device.address)
 

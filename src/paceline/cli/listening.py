@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import msgspec
 from paceline import axon, files
 from paceline.axon import ServerIdentity, access
 from paceline.axon.transports.base import DEFAULT_PORT, Address
+from paceline.cli.calling import Caller
 from paceline.cli.devices import parse_contact
 from paceline.cli.tls import identity_of, public_url
 from paceline.errors import ConfigError, DiskError
@@ -108,14 +110,14 @@ class AdminHost(NamedTuple):
     url: str
 
 
-def find_host(target: str, token: str | None, ca_file: str | None) -> AdminHost:
+def find_host(target: str, caller: Caller) -> AdminHost:
     """Return the host at an address, or that of a run that this machine serves; raises `ConfigError`.
 
     Args:
         target: a URL, or the folder of a run, which has the address and an admin's token.
     """
     if "://" in target:
-        return AdminHost(_connect(parse_contact("TARGET", target), token, ca_file), target)
+        return AdminHost(caller.connect(*parse_contact("TARGET", target), interface=AdminService), target)
     folder = Path(target)
     if not (folder / LISTEN).exists():
         raise ConfigError(f"{target} is no address, such as https://10.0.0.2:7223#sha256:…, and no run that is served")
@@ -125,9 +127,5 @@ def find_host(target: str, token: str | None, ca_file: str | None) -> AdminHost:
     here = Address(_HERE.get(kept.host, kept.host), kept.port)
     contact = Contact(str(here).replace("http", scheme, 1), None if identity is None else identity.fingerprint)
     announced = str(Address(kept.host, kept.port)).replace("http", scheme, 1)
-    return AdminHost(_connect(contact, token or kept.admin_token, None), public_url(announced, identity))
-
-
-def _connect(contact: Contact, token: str | None, ca_file: str | None) -> axon.Remote:
-    fingerprint, address = contact.fingerprint, contact.address
-    return axon.connect(address, interface=AdminService, token=token, fingerprint=fingerprint, ca_file=ca_file)
+    admin = replace(caller, token=caller.token or kept.admin_token)
+    return AdminHost(admin.connect(*contact, interface=AdminService), public_url(announced, identity))

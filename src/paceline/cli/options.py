@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -60,6 +63,23 @@ Key: TypeAlias = Annotated[Path | None, option("FILE", "Private key of the certi
 ClientCa: TypeAlias = Annotated[Path | None, option("FILE", "Demand certificates of these CAs (PEM).", NETWORK)]
 AllowHost: TypeAlias = Annotated[list[str] | None, option("NAME", "Further name of this machine.", NETWORK)]
 Insecure: TypeAlias = Annotated[bool, flag("--insecure", "Let other machines in without a token.", NETWORK)]
+
+
+def takes(name: str, make: Callable[..., Any], command: Callable[..., None]) -> Callable[..., None]:
+    """Replace a parameter of a command by the options of a function that makes it."""
+    own, of_made = (inspect.signature(function, eval_str=True) for function in (command, make))
+    options = of_made.parameters
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        made = make(**{option: given.pop(option) for option in options})
+        command(**{name: made}, **given)
+
+    kept = [parameter for parameter in own.parameters.values() if parameter.name != name]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*kept, *options.values())]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
 
 
 def read_token(token: str | None, file: Path | None) -> str | None:

@@ -9,39 +9,22 @@ from typing import Any
 
 import torch
 
-from paceline import axon
+from paceline.cli.calling import Caller, takes_caller
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import CaFile, Key, OwnCert, ResultAsJson, Save, Token, TokenFile, Url, read_token
-from paceline.cli.tls import own_certificate, warn_of_clear_token
+from paceline.cli.options import ResultAsJson, Save, Url
 from paceline.errors import PacelineError, RemoteError, one_line
 from paceline.learning import checkpoints
 from paceline.topologies.base import Description, RoleService
 
 
-def status(
-    url: Url,
-    save: Save = None,
-    as_json: ResultAsJson = False,
-    token: Token = None,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
-    cert: OwnCert = None,
-    key: Key = None,
-) -> None:
+@takes_caller
+def status(url: Url, caller: Caller, save: Save = None, as_json: ResultAsJson = False) -> None:
     """Show the progress of a host or a peer, or save its model.
 
     Example: paceline status http://10.0.0.2:7223 --save model.safetensors
     """
-    contact, token = parse_contact("URL", url), read_token(token, token_file)
-    warn_of_clear_token(contact.address, token)
-    remote = axon.connect(
-        contact.address,
-        interface=RoleService,
-        token=token,
-        fingerprint=contact.fingerprint,
-        ca_file=ca_file,
-        **own_certificate(cert, key),
-    )
+    contact = parse_contact("URL", url)
+    remote = caller.connect(*contact, interface=RoleService)
 
     async def ask() -> tuple[Description, dict[str, torch.Tensor] | None]:
         return await remote.describe.coro(), None if save is None else await remote.model.coro()

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from paceline import axon
+from paceline.cli.calling import Caller, takes_caller
 from paceline.cli.devices import parse_contact
-from paceline.cli.options import CaFile, JobFile, Key, OwnCert, ResultAsJson, Token, TokenFile, flag, read_token
-from paceline.cli.tls import own_certificate, warn_of_clear_token
+from paceline.cli.options import JobFile, ResultAsJson, flag
 from paceline.config import read_tables
 from paceline.errors import ConfigError, RemoteError, one_line
 from paceline.fleets.live import run_live
@@ -18,16 +18,13 @@ from paceline.topologies.base import JobProgress, TakesJobs
 from paceline.topologies.reporting.formatting import describe_metrics, printable
 
 
+@takes_caller
 def submit(
     job: JobFile,
     url: Annotated[str, typer.Option("--to", metavar="URL", help="Address of the orchestrator.")],
+    caller: Caller,
     wait: Annotated[bool, flag("--wait", "Wait until the job is over, then print its result.")] = False,
     as_json: ResultAsJson = False,
-    token: Token = None,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
-    cert: OwnCert = None,
-    key: Key = None,
 ) -> None:
     """Submit one more job to an orchestrator that runs a pool.
 
@@ -38,16 +35,7 @@ def submit(
     tables = read_tables(job)
     if isinstance(tables.get("job"), dict):
         tables["job"] = {"name": job.stem, **tables["job"]}
-    contact, token = parse_contact("--to", url), read_token(token, token_file)
-    warn_of_clear_token(contact.address, token)
-    pool = axon.connect(
-        contact.address,
-        interface=TakesJobs,
-        token=token,
-        fingerprint=contact.fingerprint,
-        ca_file=ca_file,
-        **own_certificate(cert, key),
-    )
+    pool = caller.connect(*parse_contact("--to", url), interface=TakesJobs)
     progress = run_live(_submit(pool, tables, str(job), wait=wait))
     if as_json:
         print(json.dumps(progress.flat()))

@@ -47,6 +47,8 @@ class JoinedFleet(LiveFleet):
             return
         env = host.env
         node = replace(self._make_node(host), is_stopping=env.is_stopping, metrics=env.metrics, folder=env.folder)
+        if node.options.state_file is None:
+            self.termination.can_go_on = False  # this device would have nothing to go on from
         taking_part = asyncio.ensure_future(self._take_part(host, plan, node))
         try:
             yield taking_part
@@ -57,6 +59,7 @@ class JoinedFleet(LiveFleet):
     async def _take_part(self, host: Host, plan: Plan[Any], node: Node) -> None:
         await asyncio.sleep(0)  # the host's start is recorded before this device's
         member = plan.member(node, None)
+        self.termination.roles.append(member)
         finished = await run_member(member, node, plan, self._listen, self._announce, self._address)
         host.member_ended(node.name, finished)
         await asyncio.get_running_loop().create_future()  # from here, the host ends the run

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from paceline.axon import ServerIdentity, access, loops
 from paceline.axon.transports.base import DEFAULT_PORT, Site
@@ -19,7 +19,7 @@ from paceline.devices.machines import LiveMachine, Machine
 from paceline.fleets.base import HOST, Fleet
 from paceline.fleets.caller_thread import on_interrupt
 from paceline.topologies.access import HostAccess
-from paceline.topologies.base import Environment, Host, Outcome, Plan, Role, serving
+from paceline.topologies.base import Environment, Host, Outcome, Plan, serving
 
 T = TypeVar("T")
 
@@ -143,6 +143,19 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM ended it, once what was open was finished, or had taken too long."""
 
 
+class Suspends(Protocol):
+    """What may have something open as the process is told to end.
+
+    Attributes:
+        is_ending: set then; see `Role`.
+    """
+
+    is_ending: bool
+
+    async def suspend(self) -> None:
+        """Finish it, and begin nothing further; see `Role.suspend`."""
+
+
 class Termination:
     """What SIGTERM leads to: what is open is finished; only then does the process end.
 
@@ -151,13 +164,15 @@ class Termination:
     Attributes:
         can_go_on: which of the two it is.
         is_requested: whether the signal came.
-        roles: those of this process.
+        roles: those of this process, and processes that have some of their own.
+        signal: the signal, if it is another.
     """
 
-    def __init__(self, *, can_go_on: bool = True) -> None:
+    def __init__(self, *, can_go_on: bool = True, signal: signal.Signals = signal.SIGTERM) -> None:
         self.can_go_on = can_go_on
+        self.signal = signal
         self.is_requested = False
-        self.roles: list[Role] = []
+        self.roles: list[Suspends] = []
 
     def is_stopping(self) -> bool:
         """Return whether roles should end early by themselves."""
@@ -183,8 +198,8 @@ def run_live(main: Coroutine[Any, Any, T], termination: Termination | None = Non
     It is cancelled once: further signals must not keep it from ending what it started.
 
     Args:
-        termination: what comes before that on the first SIGTERM, for `TERMINATION_SECONDS` at most; it is raised as
-            `Terminated`.
+        termination: what comes before that on the first signal of its own, SIGTERM as a rule, for
+            `TERMINATION_SECONDS` at most; it is raised as `Terminated`.
     """
     loop = loops.new_event_loop()
     task = loop.create_task(main)
@@ -204,16 +219,18 @@ def run_live(main: Coroutine[Any, Any, T], termination: Termination | None = Non
 
     def terminate() -> None:
         nonlocal finishing
-        if termination is None or finishing is not None:
+        if finishing is not None:
             interrupt()
-        else:
+        elif termination is not None:
             finishing = loop.create_task(finish(termination))
 
     is_main_thread = threading.current_thread() is threading.main_thread()
     try:
         if is_main_thread:
-            loop.add_signal_handler(signal.SIGINT, interrupt)
-            loop.add_signal_handler(signal.SIGTERM, terminate)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, interrupt)
+            if termination is not None:
+                loop.add_signal_handler(termination.signal, terminate)
         with on_interrupt(lambda: loop.call_soon_threadsafe(interrupt)):
             return loop.run_until_complete(task)
     except asyncio.CancelledError:

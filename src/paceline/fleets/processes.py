@@ -38,6 +38,9 @@ EMULATION = {"slowdown": 1.0, "down_mbit": math.inf, "up_mbit": math.inf, "laten
 STOP_SIGNAL = signal.SIGUSR1
 """Signal on which the process of a member ends early, where no host tells it to: after its epoch, with the average."""
 
+SUSPEND_SIGNAL = signal.SIGUSR2
+"""Signal on which a device's process finishes what is open, and ends; SIGTERM ends it at once."""
+
 _GRACE_SECONDS = 5.0
 _NO_ERRORS = "no error output"
 _IS_DEVICE = "PACELINE_IS_DEVICE"  # set in the processes of a fleet
@@ -86,6 +89,7 @@ class ProcessFleet(LiveFleet):
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
             members = _Members(host, plan, self._listen.token or "", Path(folder))
             is_over = False
+            self.termination.roles.append(members)
             try:
                 await members.start(self._specs, address)
                 trouble = asyncio.ensure_future(members.watch())
@@ -102,6 +106,8 @@ class ProcessFleet(LiveFleet):
 class _Members:
     """The processes of one run."""
 
+    is_ending = False
+
     def __init__(self, host: Host, plan: Plan[Any], token: str, folder: Path) -> None:
         self._host = host
         self._plan = plan
@@ -109,6 +115,7 @@ class _Members:
         self._folder = folder
         self._processes: dict[str, DeviceProcess] = {}
         self._listening: asyncio.Queue[MemberListening] = asyncio.Queue()
+        self._is_suspended = False
 
     async def start(self, specs: Sequence[ProcessSpec], address: str) -> None:
         """Start all; they join the host or, where there is none, the first of them."""
@@ -157,13 +164,13 @@ class _Members:
         waiting = {asyncio.ensure_future(process.wait()): name for name, process in self._processes.items()}
         num_left = len(waiting)
         try:
-            while waiting and num_left >= self._host.min_left:
+            while waiting and (self._is_suspended or num_left >= self._host.min_left):
                 done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for name in sorted(waiting.pop(one) for one in done):
                     finished = await self._result_of(name)
                     num_left -= finished is None
                     self._host.member_ended(name, finished)
-            if num_left >= self._host.min_left:
+            if self._is_suspended or num_left >= self._host.min_left:
                 await asyncio.get_running_loop().create_future()  # all are done; from here, the host ends the run
         finally:
             for one in waiting:
@@ -179,6 +186,13 @@ class _Members:
             return None
         file = self._model_file(name)
         return Finished("its part is done", checkpoints.read(file) if file.exists() else None)
+
+    async def suspend(self) -> None:
+        """Have those that have no host finish what they have open, keep it, and end; others wait for their host."""
+        if self._plan.topology.is_served or self._host.env.is_stopping():
+            return
+        self._is_suspended = True
+        await asyncio.gather(*(process.suspend() for process in self._processes.values()))
 
     async def end(self, *, of_themselves: bool) -> None:
         """Let all end by themselves, or make them."""
@@ -316,6 +330,13 @@ class DeviceProcess:
                 await asyncio.wait_for(self._process.wait(), _GRACE_SECONDS)
                 break
         await self._reading
+
+    async def suspend(self) -> None:
+        """Have it finish what it has open, and wait until it has ended, and all that it wrote is read."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(SUSPEND_SIGNAL)
+        await self.wait()
+        await self.read_all()
 
     def stop(self) -> None:
         """Have it end early, with what was learned; only once it has reported an event, and so listens to that."""

@@ -32,8 +32,10 @@ class SplitWatcher:
         """Watch a run that is about to start, or to go on."""
         self._names.clear()
         self._current.clear()
-        make = prepared.plan.host
-        self._is_first = True
+        make, last = prepared.plan.host, 0 if prepared.plan._resumed is None else prepared.plan._resumed.epoch
+        if last > self._num_epochs + 1:  # one may have been saved, and the process ended before it could say so
+            self._world.fail(f"the run goes on after epoch {last}, though epoch {self._num_epochs} ended")
+        self._num_epochs = last
 
         def host(env):
             self.host = make(dataclasses.replace(env, emit=self._after(env.emit)))
@@ -55,10 +57,9 @@ class SplitWatcher:
     def _see(self, event):
         match event:
             case SplitEpochEnded():
-                is_again = self._is_first and 1 <= event.epoch <= self._num_epochs + 1  # after a crash, the open one
-                if event.epoch != self._num_epochs + 1 and not is_again:
+                if event.epoch != self._num_epochs + 1:
                     self._world.fail(f"epoch {event.epoch} ended after epoch {self._num_epochs}")
-                self._num_epochs, self._is_first = event.epoch, False
+                self._num_epochs = event.epoch
                 job = self._world.job
                 per_epoch = -(-NUM_TRAIN // job.batch_size) * len(self._all_names)
                 if not 0 <= event.num_masked <= per_epoch:

@@ -43,7 +43,7 @@ class Device:
         return Node(**self._settings, emit=host.hear, now=host.env.now)
 
     def run(self):
-        def save(key, state, model):
+        def save(key, state, *_):
             self.saved[key] = state
 
         env = Environment(emit=self.events.append, save=save, folder=self._folder)

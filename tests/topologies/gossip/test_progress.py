@@ -110,6 +110,6 @@ def test_many_epochs_are_all_printed():
 
 def test_an_average_that_was_not_evaluated():
     one, other = peers("ab")
-    measured = ConsensusMeasured(at=15.0, epoch=1, num_learners=2, distance=0.25)
+    measured = ConsensusMeasured(at=15.0, number=1, epoch=1, num_learners=2, distance=0.25)
     lines = printed([*starts([one, other]), ended(one, 1), measured, ended(other, 1)])
     assert lines[-1].endswith("distance 0.25  accuracy 48.0 %")

@@ -144,8 +144,8 @@ def test_the_record_of_a_lone_peer():
 def test_the_last_average_that_was_evaluated_counts():
     summary = summed_up(
         BEGUN,
-        ConsensusMeasured(at=5.0, epoch=1, num_learners=2, distance=0.1, loss=0.4, metrics={"accuracy": 0.7}),
-        ConsensusMeasured(at=9.0, epoch=2, num_learners=2, distance=0.1),
+        ConsensusMeasured(at=5.0, number=1, epoch=1, num_learners=2, distance=0.1, loss=0.4, metrics={"accuracy": 0.7}),
+        ConsensusMeasured(at=9.0, number=2, epoch=2, num_learners=2, distance=0.1),
     )
     assert (summary.loss, summary.accuracy, summary.seconds) == (0.4, 0.7, 9.0)
 

@@ -98,7 +98,8 @@ def test_all_mass_is_kept_and_comes_back(tmp_path):
         run.train(
             job(**rules), slow, folder=tmp_path / "run", callbacks=[crash_at(ConsensusMeasured, 4)], progress=False
         )
-    packed = checkpoints.read(tmp_path / "run" / "checkpoints" / f"{peers_name(4)}.safetensors")
+    kept = tmp_path / "run" / "checkpoints"
+    packed = checkpoints.read(kept / f"{peers_name(checkpoints.rounds(kept)[-1])}.safetensors")
     like = {"float32": packed["a/model/float32"]}
     found = [
         PeerState.unpack(of_peer(name, packed), job=job(**rules).fingerprint, name=name, like=like) for name in NAMES
@@ -147,7 +148,7 @@ def test_peers_that_are_slow_to_come_back_are_kept_again(tmp_path):
     with pytest.raises(Crash):
         run.resume(tmp_path / "run", VirtualFleet([device("a"), device("b", 5.0)]), **options)
     assert {event.learner for event in of(EpochEnded, events)} == {"a"}
-    path = tmp_path / "run" / "checkpoints" / f"{peers_name(events[-1].epoch)}.safetensors"
+    path = tmp_path / "run" / "checkpoints" / f"{peers_name(events[-1].number)}.safetensors"
     assert {name.split("/")[0] for name in checkpoints.read(path)} == {"a", "b"}
 
 
@@ -158,7 +159,7 @@ class FullDisk:
         self._first, self._last = first, last
         self.saved = {}
 
-    def save(self, key, state, model=None):
+    def save(self, key, state, model=None, notes=None):
         if self._first <= asyncio.get_running_loop().time() < self._last:
             raise DiskError("no space is left")
         self.saved[key] = state
@@ -177,7 +178,7 @@ def test_peers_go_on_when_the_disk_is_full_for_a_moment():
     events = play_on(disk)
     measured = [event for event in of(ConsensusMeasured, events) if event.epoch < 8]
     assert not [event for event in measured if 20 <= event.at < 50]
-    assert {peers_name(event.epoch) for event in measured} <= set(disk.saved)  # so it can be resumed
+    assert {peers_name(event.number) for event in measured} <= set(disk.saved)  # so it can be resumed
     assert max(event.at for event in measured) > 50
     assert of(EpochEnded, [event for event in events if 20 <= event.at < 50])
     assert of(GossipEnded, events)
@@ -356,6 +357,32 @@ def test_a_peer_whose_clock_was_put_back_is_not_given_the_same_share_again(tmp_p
     assert total_mass([peer._exchange.account for peer in played.peers]) == 2 * FULL_MASS
 
 
+@pytest.mark.parametrize("exchange", ["mixing", "push-sum"])
+def test_a_peer_that_is_told_to_end_finishes_its_epoch_and_keeps_it(exchange, tmp_path):
+    async def main():
+        played = swarm(1, tmp_path, exchange=exchange)
+        for name in NAMES:
+            start(played, name, 1)
+        await asyncio.sleep(1.9)
+        leaving = next(peer for peer in played.peers if peer.name == "c")
+        assert leaving._is_in_epoch
+        before = leaving._progress.epoch
+        await leaving.suspend()
+        assert leaving._progress.epoch == before + 1
+        await asyncio.sleep(2.0)
+        assert leaving._progress.epoch == before + 1  # it begins no other
+        await played.kill("c")
+        played.events.clear()
+        start(played, "c", 2)
+        await asyncio.sleep(1.0)
+        begun = [event.epoch for event in of(PeerStarted, played.events) if event.learner == "c"]
+        await played.end()
+        return before, begun[0]
+
+    before, again = play(main())
+    assert again >= before + 2
+
+
 # What is kept.
 
 
@@ -376,9 +403,10 @@ def test_a_journal_says_what_became_of_the_mass_since_the_snapshot(tmp_path):
     storage.sync()
     storage.close()
     journal = next((tmp_path / "x").glob("*.journal"))
-    journal.write_bytes(journal.read_bytes() + b'["send","pi/1/4","b",')  # killed as it wrote
-    kept = PeerStorage(tmp_path / "x" / "pi.safetensors").load()
-    mass = MassState(10).after(kept.entries)
+    journal.write_bytes(journal.read_bytes() + b'12345678 ["send","pi/1/4","b",')  # killed as it wrote
+    again = PeerStorage(tmp_path / "x" / "pi.safetensors")
+    kept = again.load()
+    mass = MassState(10).after(again.entries(kept.first))
     assert mass == MassState(10 - 6 + 100 - 50, (Push("pi/1/3", "b", 50),), ("b/1/1",))
 
 
@@ -393,10 +421,10 @@ def test_a_snapshot_that_was_not_finished_leaves_the_one_before_and_all_journals
     again = PeerStorage(path)
     again.append(MassEntry("begin", mass=6))
     again.close()
-    assert MassState(0).after(PeerStorage(path).load().entries).held == 15
     last = PeerStorage(path)
+    assert MassState(0).after(last.entries(last.load().first)).held == 15
     last.save({"model/float32": torch.zeros(2)}, last.begin_journal())
-    assert PeerStorage(path).load().entries == []
+    assert last.entries(PeerStorage(path).load().first) == []
     last.close()
 
 

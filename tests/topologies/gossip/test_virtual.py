@@ -53,7 +53,7 @@ def play(devices, *, is_time_only=False, **rules):
         "optimizer": OptimizerSpec(name="SGD", options={"lr": 0.05, "momentum": 0.9}),
     }
     plan, events, saved = TOPOLOGY.prepare(GossipJob(**{**small, **rules})), [], {}
-    env = Environment(emit=events.append, save=lambda key, state, model=None: saved.update({key: state}))
+    env = Environment(emit=events.append, save=lambda key, state, *_: saved.update({key: state}))
     outcome = VirtualFleet(devices, is_time_only=is_time_only).run(plan, env)
     started, *events, ended = events
     assert isinstance(started, GossipStarted)

@@ -15,6 +15,7 @@ from paceline.learning import checkpoints
 from paceline.report import RunFolder
 from paceline.topologies.events import StateLost
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened
+from tests.topologies.damage import add_garbage_to, copied, damage_at_random, delete, flip, halve, put_garbage_into
 from tests.topologies.parallel.runs import closed, device, of, small_job
 
 JOB = small_job(rounds=8, aggregation="fedavgm", patience=5, watch="max accuracy")
@@ -58,8 +59,7 @@ class Interrupted:
         return checkpoints.read(self._kept / f"{checkpoints.round_name(number)}{name}.safetensors")
 
     def copy(self, to):
-        shutil.rmtree(to, ignore_errors=True)
-        return shutil.copytree(self.folder, to)
+        return copied(self.folder, to)
 
 
 @pytest.fixture(scope="module")
@@ -86,29 +86,6 @@ def reopened_after(folder, interrupted):
         assert are_same(prepared.plan.prepared.state, interrupted.state_after(number))
         assert are_same(prepared.plan.prepared.memory, interrupted.state_after(number, ".aggregation"))
     return number, prepared.lost
-
-
-def flip(path, position=None):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2 if position is None else position] ^= 1
-    path.write_bytes(content)
-
-
-def halve(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def put_garbage_into(path):
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2] + b"\0\xff\n\r{}garbage" + content[len(content) // 2 + 300 :])
-
-
-def add_garbage_to(path):
-    path.write_bytes(path.read_bytes() + b"\0" * 700 + b'\n{"event":"round_closed"}\n[[')
-
-
-def delete(path):
-    path.unlink()
 
 
 NEWEST = f"checkpoints/{checkpoints.round_name(LAST)}.safetensors"
@@ -185,25 +162,6 @@ def test_damaged_files_are_not_loaded(damaged, tmp_path):
         run.load(damaged)
     run.reopen(damaged).folder.close()
     assert isinstance(run.load(damaged), torch.nn.Module)  # what is of no use is removed as the run goes on
-
-
-DAMAGING = (flip, halve, put_garbage_into, add_garbage_to, delete)
-
-
-def damage_at_random(folder, chance):
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    for path in chance.sample(files, chance.choice((1, 1, 1, 2, 3))):
-        match chance.randrange(4):
-            case 0 if path.stat().st_size:
-                flip(path, chance.randrange(path.stat().st_size))
-            case 1:
-                path.write_bytes(path.read_bytes()[: chance.randint(0, path.stat().st_size)])
-            case 2:
-                start = chance.randint(0, path.stat().st_size)
-                rubbish = chance.randbytes(chance.randint(1, 600))
-                path.write_bytes(path.read_bytes()[:start] + rubbish + path.read_bytes()[start + len(rubbish) :])
-            case _:
-                path.unlink()
 
 
 def try_damage(interrupted, folder, seeds):

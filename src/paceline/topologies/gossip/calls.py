@@ -115,6 +115,11 @@ class PeerCalls:
         membership.watch(self._hang_up)
         membership.watch_moves(self._hang_up)
 
+    @property
+    def longest_seconds(self) -> float:
+        """Longest that a call may take of which nothing is known."""
+        return self._patience_seconds + self.transfers.longest_seconds
+
     def reach(self, contact: Contact) -> axon.Remote:
         """Return whoever is at an address, to be called; raises `ConfigError` for what is no address.
 
@@ -130,11 +135,7 @@ class PeerCalls:
         if self._uses_tls and not contact.address.startswith("https://"):
             raise ConfigError(f"{contact.address} has no TLS, and this peer calls nobody without; use https://")
         return self._node.connect(
-            interface,
-            timeout_seconds=self._patience_seconds + self.transfers.longest_seconds,
-            contact=contact,
-            path=path,
-            limits=self.limits,
+            interface, timeout_seconds=self.longest_seconds, contact=contact, path=path, limits=self.limits
         )
 
     def remote(self, record: PeerRecord) -> axon.Remote:

@@ -159,10 +159,13 @@ class ConsensusMeasured(ResultEvent, frozen=True, tag="consensus_measured"):
     """How far peers are apart after an epoch, where a fleet sees them all.
 
     Attributes:
+        number: counts from 1; what peers need to go on from that moment is kept under it.
+        epoch: the mean of the peers' epochs, which need not grow.
         distance: the root of the mean squared distance from their average, over the length of that.
         loss: loss of the average on the test data; None if not evaluated.
     """
 
+    number: int
     epoch: int
     num_learners: int
     distance: float

@@ -9,7 +9,7 @@ from paceline.learning.averaging import State
 from paceline.learning.vectors import Vectors
 from paceline.topologies.gossip.mass import MassEntry, MassState
 from paceline.topologies.gossip.peer_state import PeerState
-from paceline.topologies.gossip.storage import Kept, PeerStorage
+from paceline.topologies.gossip.storage import PeerStorage
 
 
 class PeerKeeper:
@@ -19,6 +19,10 @@ class PeerKeeper:
         storage: keeps it on the disk; None to keep it in memory alone.
         given: what the peer goes on from, if that is not on its disk.
         run_blocking: does what takes time.
+
+    Attributes:
+        newest: what was kept last; None if nothing was.
+        lost: what was damaged of that which the peer goes on from, in a sentence; None if nothing was.
     """
 
     def __init__(
@@ -31,17 +35,24 @@ class PeerKeeper:
         self._given = given
         self._run_blocking = run_blocking
         self.newest: PeerState | None = None
+        self.lost: str | None = None
 
     def read(self, *, job: str, name: str, like: Vectors) -> tuple[PeerState, MassState | None] | None:
-        """Return what the peer goes on from, and its mass; None if it begins. Raises `ConfigError` if it is damaged."""
-        kept = Kept(self._given, []) if self._given is not None else None
-        if kept is None and self._storage is not None:
-            kept = self._storage.load()
-        if kept is None:
+        """Return what the peer goes on from, and its mass; None if it begins.
+
+        Raises `ConfigError` if nothing is whole, or what is has another job or name.
+        """
+        kept = self._storage.load() if self._given is None and self._storage is not None else None
+        packed = self._given if kept is None else kept.state
+        if packed is None:
             return None
-        self.newest = state = PeerState.unpack(kept.state, job=job, name=name, like=like)
+        self.newest = state = PeerState.unpack(packed, job=job, name=name, like=like)
+        if kept is not None and kept.damage is not None:
+            self.lost = f"{kept.damage}; going on from the state before it, after epoch {state.about.epoch}"
         mass = state.about.mass
-        return state, None if mass is None else mass.after(kept.entries)
+        if mass is None or kept is None or self._storage is None:
+            return state, mass
+        return state, mass.after(self._storage.entries(kept.first))
 
     def journal(self, entry: MassEntry) -> None:
         """Note a change of the mass, before anybody else learns of it."""

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import paceline
 from paceline.axon.retry import retry
@@ -71,14 +72,10 @@ class ViewExchange:
         """
         errors: list[str] = []
         for number, contact in enumerate(contacts):
-            remote, seconds = self._calls.reach(contact), _JOIN_SECONDS / len(contacts)
+            seconds = _JOIN_SECONDS / len(contacts)
             until = asyncio.get_running_loop().time() + seconds
             try:
-                view: View = await retry(
-                    lambda: remote.until(until).exchange_views.coro(self._view()),  # noqa: B023  (awaited in this turn)
-                    give_up_seconds=seconds,
-                    until=until,
-                )
+                view: View = await retry(self._introduction(contact, until), give_up_seconds=seconds, until=until)
                 self._membership.merge_encoded(view.members)
             except BROKEN as error:
                 errors.append(error.remote_message if isinstance(error, RemoteError) else str(error))
@@ -89,6 +86,23 @@ class ViewExchange:
         if contacts and not self._membership.others():  # else it was found by others
             raise PacelineError(f"no peer could be joined: {'; '.join(errors)}")
         return None
+
+    def _introduction(self, contact: Contact, until: float) -> Callable[[], Coroutine[Any, Any, View]]:
+        """Return what tries to exchange views with a contact, which may take as long as all tries before it.
+
+        What was given up is still on its way: over a slow link, tries as long as the patience could all be too short.
+        """
+        remote, loop = self._calls.reach(contact), asyncio.get_running_loop()
+        began_at = loop.time()
+
+        def exchange() -> Coroutine[Any, Any, View]:
+            seconds = max(self._calls.longest_seconds, loop.time() - began_at)
+            view: Coroutine[Any, Any, View] = (
+                remote.until(until).exchange_views.options(timeout_seconds=seconds).coro(self._view())
+            )
+            return view
+
+        return exchange
 
     async def reunite(self, names: Sequence[str], contacts: Sequence[Contact]) -> None:
         """Wait a while until it is known of all of these whether they are back, after a run was interrupted."""

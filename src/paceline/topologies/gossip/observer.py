@@ -27,7 +27,7 @@ from paceline.topologies.gossip.events import (
 )
 from paceline.topologies.gossip.peer_state import PeerState, at_one_moment, packed_all
 from paceline.topologies.gossip.prepared import PreparedJob
-from paceline.topologies.gossip.resuming import peers_name
+from paceline.topologies.gossip.resuming import MomentNotes, peers_name
 from paceline.topologies.reporting.formatting import format_names
 from paceline.topologies.saving import SAVING_SECONDS, until_saved
 from paceline.topologies.sessions import Changes
@@ -41,8 +41,9 @@ class Consensus:
 
     Args:
         evaluate: returns what a model achieves; None to leave that out.
-        on_average: receives the average, before it is compared; returns whether it is to be compared now, rather than
-            after the next epoch of a peer.
+        keep: receives what was found, and the average, before that is recorded; returns whether it may be, rather than
+            what is found after the next epoch of a peer.
+        num_measured: how often peers were compared before.
     """
 
     def __init__(
@@ -50,9 +51,11 @@ class Consensus:
         emit: Emit,
         now: Callable[[], float],
         evaluate: Callable[[Vectors], Scores | None],
-        on_average: Callable[[int, Vectors], bool] = lambda epoch, mean: True,
+        keep: Callable[[ConsensusMeasured, Vectors], bool] = lambda measured, mean: True,
+        num_measured: int = 0,
     ) -> None:
-        self._on_average = on_average
+        self._keep = keep
+        self._num_measured = num_measured
         self._emit = emit
         self._now = now
         self._evaluate = evaluate
@@ -88,18 +91,20 @@ class Consensus:
         for parameters in self._newest.values():
             average.add(parameters, 1.0)
         mean = average.result(next(iter(self._newest.values())))
-        if not self._on_average(epoch, mean):
-            return
-        self._num_added = 0
         squares = [_squared_distance(parameters, mean) for parameters in self._newest.values()]
         length = _squared_distance(mean, {kind: torch.zeros_like(vector) for kind, vector in mean.items()})
-        scores = self._evaluate(mean)
-        distance = (sum(squares) / len(squares) / max(length, 1e-30)) ** 0.5
-        self._emit(
-            ConsensusMeasured(
-                at=self._now(), epoch=epoch, num_learners=len(squares), distance=distance, **fields_of(scores)
-            )
+        measured = ConsensusMeasured(
+            at=self._now(),
+            number=self._num_measured + 1,
+            epoch=epoch,
+            num_learners=len(squares),
+            distance=(sum(squares) / len(squares) / max(length, 1e-30)) ** 0.5,
+            **fields_of(self._evaluate(mean)),
         )
+        if self._keep(measured, mean):
+            self._num_added = 0
+            self._num_measured += 1
+            self._emit(measured)
 
 
 def _squared_distance(one: Vectors, other: Vectors) -> float:
@@ -113,16 +118,20 @@ class Observer(Host):
 
     Args:
         goes_on: whether the run was interrupted, and goes on.
+        num_measured: how often all peers have been compared.
     """
 
-    def __init__(self, prepared: PreparedJob, env: Environment, *, goes_on: bool = False) -> None:
+    def __init__(
+        self, prepared: PreparedJob, env: Environment, *, goes_on: bool = False, num_measured: int = 0
+    ) -> None:
         super().__init__(env)
         self._goes_on = goes_on
         self._states: dict[str, Callable[[], PeerState | None]] = {}
         self._prepared = prepared
         prepared.evaluate_on(env.machine.accelerator)
         self._changes = Changes()
-        self._consensus = Consensus(env.emit, env.now, self._evaluated, self._keep)
+        self._consensus = Consensus(env.emit, env.now, self._evaluated, self._keep, num_measured)
+        self._started: GossipStarted | None = None
         self._numbers: dict[str, int] = {}
         self._training: set[str] = set()
         self._averaged: dict[str, tuple[str, ...]] = {}
@@ -143,16 +152,15 @@ class Observer(Host):
 
     async def run(self, address: str) -> None:
         prepared, env, metric_names = self._prepared, self.env, self._prepared.metric_names
-        env.emit(
-            GossipStarted(
-                at=env.now() if self._goes_on else 0.0,
-                job=prepared.job.described(),
-                clock=env.clock,
-                metric_names=metric_names,
-                num_parameters=prepared.num_parameters,
-                paceline=paceline.__version__,
-            )
+        self._started = GossipStarted(
+            at=env.now() if self._goes_on else 0.0,
+            job=prepared.job.described(),
+            clock=env.clock,
+            metric_names=metric_names,
+            num_parameters=prepared.num_parameters,
+            paceline=paceline.__version__,
         )
+        env.emit(self._started)
         await self._changes.until(lambda: bool(self._final) and not self._training)
         # Of those that averaged as many, the first device.
         best = max(
@@ -192,17 +200,22 @@ class Observer(Host):
         if state is not None:  # it goes on, maybe only to the end: so nothing waits for an epoch of it
             self._consensus.resume(name, state.about.epoch, state.parameters)
 
-    def _keep(self, epoch: int, mean: Vectors) -> bool:
+    def _keep(self, measured: ConsensusMeasured, mean: Vectors) -> bool:
         """Keep what all peers need to go on, at one moment of virtual time: so no mass counts twice.
 
         Returns whether that may be recorded; False if the disk refuses it, but not for long. Then peers go on.
         """
         if not self.keeps:
             return True
+        assert self._started is not None
+        notes = MomentNotes(started=self._started, measured=measured).as_texts()
         found = [state_of() for _, state_of in sorted(self._states.items())]
+        peers = packed_all(at_one_moment([state for state in found if state is not None]))
         try:
-            self.env.save(peers_name(epoch), packed_all(at_one_moment([state for state in found if state is not None])))
-            self.env.save(epoch, self._prepared.state(mean), SavedModel(training=self._prepared.training))
+            self.env.save(peers_name(measured.number), peers)
+            self.env.save(
+                measured.number, self._prepared.state(mean), SavedModel(training=self._prepared.training), notes
+            )
         except DiskError:
             self._give_up_at = self._give_up_at or self.env.now() + SAVING_SECONDS
             if self.env.now() >= self._give_up_at:

@@ -24,7 +24,7 @@ from paceline.learning.scores import Scores, fields_of, figures_of
 from paceline.learning.vectors import Vectors
 from paceline.topologies.access import AuditLog
 from paceline.topologies.base import Contact, DeviceOptions, Finished, Member, Node
-from paceline.topologies.events import DeviceEvent, PhaseStarted
+from paceline.topologies.events import DeviceEvent, PhaseStarted, StateLost
 from paceline.topologies.gossip import events
 from paceline.topologies.gossip.balance import Balancer
 from paceline.topologies.gossip.calls import HOLD_RATIO, Gone, PeerCalls, Transfers, uses_tls
@@ -46,13 +46,14 @@ from paceline.topologies.gossip.relay_client import RelayClient
 from paceline.topologies.gossip.relayed_calls import CallSigner, Number, Poll, RelayedCall, RelayedReply, TakenCall
 from paceline.topologies.gossip.storage import PeerStorage
 from paceline.topologies.gossip.stores import FallbackStore, GossipedStore, Store
-from paceline.topologies.sessions import check_name
+from paceline.topologies.sessions import Changes, check_name
 
 _POLL_SECONDS = 10.0  # the longest that an answer is waited for in one call, however long the patience is
 _RELAY_POLL_RATIO = (
     1 / 6
 )  # part of its patience that a peer holds back a poll: what is lost shows long before that is over
 _START_SECONDS = 0.2  # between two looks whether enough peers are there
+_CATCH_UP_SECONDS = 10.0  # that a newcomer tries to get a model
 _MIN_SAMPLES = 2  # that a peer trains in an epoch, however slow it is: enough for batch normalisation
 _MAX_TEXT = 200  # characters, of what another sends
 _KEPT_CONTACTS = 16  # addresses of others that a peer keeps, to find them again
@@ -150,6 +151,8 @@ class Peer(Member, PeerService, RelayService):
         self._restored = self._keeper.read(job=job.fingerprint, name=node.name, like=start)
         self._progress = _Progress(start) if self._restored is None else _progress_of(self._restored[0])
         self._end_reason: events.PeerEndReason = "epochs done"
+        self._changes = Changes()
+        self._is_suspended = self._is_in_epoch = False
         self._model_bytes = sum(vector.nbytes for vector in start.values())
         self._data = TrainingData(job, node.name, holding, trainer)
         me = PeerRecord(
@@ -207,6 +210,10 @@ class Peer(Member, PeerService, RelayService):
             await self._relay.linger(self._longest_seconds)  # those whose relay this is may need others a little longer
         return Finished(self._end_reason, self._prepared.state(average.parameters))
 
+    async def suspend(self) -> None:
+        self._is_suspended = not self._node.is_stopping()
+        await self._changes.until(lambda: not self._is_in_epoch)
+
     async def leave(self) -> None:
         await self._views.say_goodbye()
         if self._relay_client is not None:
@@ -221,7 +228,12 @@ class Peer(Member, PeerService, RelayService):
                 if self._node.is_stopping() or self._membership.why_over() is not None:
                     break
                 await self._views.check_rival()
+                if self._is_suspended:
+                    await asyncio.get_running_loop().create_future()
+                self._is_in_epoch = True
                 await self._train(epoch)
+                self._is_in_epoch = False
+                self._changes.notify()
             self._end_reason = self._why_ended()
             self._membership.amend(is_done=True)
             average = await self._averaging.reach(await self._exchange.finish(self._progress.parameters))
@@ -238,6 +250,8 @@ class Peer(Member, PeerService, RelayService):
 
     async def _begin(self) -> int:
         """Join others, get ready, and wait for enough of them; returns the first epoch to train."""
+        if self._keeper.lost is not None:
+            self._node.record(StateLost, what=f"{self.name}: {self._keeper.lost}")
         introducer = await self._views.join(self._node.contacts)
         if self._relay_client is not None:
             await self._relay_client.begin(lambda: self._views.join(self._node.contacts))
@@ -280,10 +294,14 @@ class Peer(Member, PeerService, RelayService):
 
     async def _catch_up(self, introducer: str) -> int:
         """Take the newest model of a peer, with a share of its mass; returns the epoch to begin with."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _CATCH_UP_SECONDS
         others = [record.name for record in self._membership.others() if record.name != introducer]
-        reply = await self._adopt([introducer, *others], with_share=True)
-        if reply is None:
-            raise PacelineError("all peers that train this job have gone; join again when others are there")
+        while (reply := await self._adopt([introducer, *others], with_share=True)) is None:
+            if loop.time() >= until:
+                raise PacelineError("all peers that train this job have gone; join again when others are there")
+            await self._views.join(self._node.contacts)  # over a slow link, they may have been taken for gone too soon
+            others = [record.name for record in self._membership.others() if record.name != introducer]
         self._exchange.begin(reply.mass)
         return await self._begin_after(self._epoch_with_others(reply.epoch) - 1)
 

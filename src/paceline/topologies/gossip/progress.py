@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paceline.events import Event
+from paceline.topologies.events import StateLost
 from paceline.topologies.gossip import events
 from paceline.topologies.reporting.base import Milestone, Progress
 from paceline.topologies.reporting.formatting import (
@@ -18,11 +19,11 @@ from paceline.topologies.reporting.formatting import (
     printable,
     setting,
 )
-from paceline.topologies.reporting.shared import mean
+from paceline.topologies.reporting.shared import describe_membership, mean
 
 
 def describe(event: Event) -> str | None:
-    """Say in one line who came or went, what was missing, or how it ended; None for other events."""
+    """Say in one line who came or went, what was missing or lost, or how it ended; None for other events."""
     match event:
         case events.PeerStarted(learner=name, epoch=epoch, num_samples=num_samples):
             later = f", from epoch {epoch} on" if epoch > 1 else ""
@@ -52,7 +53,7 @@ def describe(event: Event) -> str | None:
             average = f"average of {format_count(len(averaged), 'peer')}"
             parts = [*stopped, average, *describe_metrics(metrics), f"in {format_seconds(at)}"]
             return f"ended: {', '.join(parts)}"
-    return None
+    return describe_membership(event)
 
 
 class News:
@@ -111,7 +112,7 @@ class News:
                 was_without = bool(self._without_store)
                 self._without_store.discard(name)
                 return was_without and not self._without_store
-        return isinstance(event, events.PartTakenOver | events.RelayFound | events.GossipEnded)
+        return isinstance(event, events.PartTakenOver | events.RelayFound | events.GossipEnded | StateLost)
 
 
 class GossipProgress(Progress):

@@ -1,10 +1,14 @@
-"""Where a peer keeps how far it is, on its own disk: a snapshot after each epoch, and a journal of its mass since."""
+"""Where a peer keeps how far it is, on its own disk: a snapshot after each epoch, and a journal of its mass since.
+
+The snapshot before the last stays, and the journals since: with them, no mass is lost where the last is damaged.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,10 +16,12 @@ from typing import NamedTuple
 import msgspec
 import torch
 
+from paceline import files
 from paceline.errors import ConfigError, PacelineError
 from paceline.learning import checkpoints
 from paceline.learning.averaging import State
 from paceline.topologies.gossip.mass import MassEntry
+from paceline.topologies.recovery import newest_whole
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(MassEntry)
@@ -24,39 +30,76 @@ _JOURNAL = "journal"  # name of the tensor that says which journal goes on from 
 
 
 class Kept(NamedTuple):
-    """What a peer goes on from: its snapshot, and what became of its mass since."""
+    """What a peer goes on from.
+
+    Attributes:
+        first: number of the first journal of what came after it.
+        damage: what is wrong with the newest snapshot, if this is the one before.
+    """
 
     state: State
-    entries: list[MassEntry]
+    first: int
+    damage: str | None = None
 
 
 class PeerStorage:
     """The files of one peer: ``PATH`` for the snapshot, and ``PATH.N.journal`` for what came after the N-th.
 
     A snapshot names the journal that goes on from it. A new journal is begun first, so that at any moment the newest
-    snapshot that is whole, and all journals from its own on, are what the peer goes on from.
+    snapshot that is whole, and all journals from its own on, are what the peer goes on from. ``PATH.before`` is the
+    snapshot before the newest.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._before = path.with_name(f"{path.name}.before")
+        self._coming = path.with_name(f"{path.name}.coming")
+        self._first: int | None = None  # journal of the newest snapshot; None if there is none, or it was not read
         self._number = max((number for number, _ in self._journals()), default=0)
         self._file: int | None = None
 
     def load(self) -> Kept | None:
-        """Read what was kept; None if nothing was. Raises `ConfigError` for what cannot be that."""
-        if not self._path.exists():
+        """Read what was kept; None if nothing was. Raises `ConfigError` if no snapshot is whole."""
+        snapshots = (self._before, self._path)
+        if not any(path.exists() for path in snapshots):
             return None
-        state = checkpoints.read(self._path)
-        first = int(state.pop(_JOURNAL)) if _JOURNAL in state else 0
-        entries = [entry for number, path in self._journals() if number >= first for entry in _entries(path)]
-        return Kept(state, entries)
+        found = newest_whole(range(len(snapshots)), lambda number: checkpoints.read(snapshots[number]), "snapshot")
+        assert found is not None
+        state = found.content
+        self._first = int(state.pop(_JOURNAL)) if _JOURNAL in state else 0
+        if found.damage:
+            with self._translated():
+                files.disk().rename(self._before, self._path)  # or the next one would take the place of what is whole
+        return Kept(state, self._first, next(iter(found.damage.values()), None))
+
+    def entries(self, first: int) -> list[MassEntry]:
+        """Read what became of the mass from a journal on; raises `ConfigError` if any of it is damaged or missing."""
+        journals = [(number, path) for number, path in self._journals() if number >= first]
+        if [number for number, _ in journals] != list(range(first, first + len(journals))) or not journals:
+            raise ConfigError(f"{self._path}: a journal of it is missing, {self._remedy}")
+        return [entry for _, path in journals for entry in self._entries_in(path)]
+
+    def _entries_in(self, path: Path) -> Iterator[MassEntry]:
+        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):  # one that was cut was never acted upon
+            checksum, _, text = line.partition(b" ")
+            try:
+                if checksum != _checksum(text):
+                    raise ValueError("its checksum is another")
+                yield _decoder.decode(text)
+            except ValueError as error:
+                raise ConfigError(f"{path}, line {number} is damaged ({error}), {self._remedy}") from error
+
+    @property
+    def _remedy(self) -> str:
+        return f"so what mass the peer has is not known; delete {self._path.name}* to have it join as a newcomer"
 
     def append(self, entry: MassEntry) -> None:
         """Note a change of the mass; it survives the process from here on, and a power cut from `sync` on."""
         if self._file is None:
             self.begin_journal()
         assert self._file is not None
-        line = _encoder.encode(entry) + b"\n"
+        text = _encoder.encode(entry)
+        line = _checksum(text) + b" " + text + b"\n"
         with self._translated():
             if os.write(self._file, line) != len(line):
                 raise OSError("no space is left")
@@ -78,16 +121,22 @@ class PeerStorage:
         return self._number
 
     def save(self, state: State, number: int) -> None:
-        """Write a snapshot, which this journal goes on from; older ones are no longer needed."""
-        checkpoints.write(self._path, {**state, _JOURNAL: torch.tensor(number)})
-        for old, path in self._journals():
-            if old < number:
-                path.unlink(missing_ok=True)
+        """Write a snapshot, which this journal goes on from; what is older than the one before is no longer needed."""
+        checkpoints.write(self._coming, {**state, _JOURNAL: torch.tensor(number)})
+        with self._translated():
+            if self._first is not None:
+                files.disk().rename(self._path, self._before)
+            files.disk().rename(self._coming, self._path)
+            files.disk().sync(self._path.parent)
+            needed, self._first = number if self._first is None else self._first, number
+            for old, path in self._journals():
+                if old < needed:
+                    files.disk().remove(path)
 
     def discard(self) -> None:
         """Delete all that was kept: the run is over."""
         self.close()
-        for path in (self._path, *(path for _, path in self._journals())):
+        for path in (self._path, self._before, self._coming, *(path for _, path in self._journals())):
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -109,10 +158,5 @@ class PeerStorage:
         return sorted((int(match[1]), path) for match, path in found if match)
 
 
-def _entries(path: Path) -> list[MassEntry]:
-    """Read a journal; a last line that was cut short was never acted upon."""
-    lines = path.read_bytes().split(b"\n")
-    try:
-        return [_decoder.decode(line) for line in lines[:-1]]
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"{path} is damaged: {error}") from error
+def _checksum(text: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(text)

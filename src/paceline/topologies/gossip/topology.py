@@ -33,7 +33,7 @@ from paceline.topologies.gossip.peer_data import Holding
 from paceline.topologies.gossip.peer_state import of_peer
 from paceline.topologies.gossip.prepared import PreparedJob, prepare_job
 from paceline.topologies.gossip.report import GossipReporting
-from paceline.topologies.gossip.resuming import events_to_keep, kept_peers
+from paceline.topologies.gossip.resuming import kept_peers, last_number, recover
 from paceline.topologies.reporting.base import Reporting
 
 _BENCHMARK_SAMPLES = 2000  # that a device measures itself with, outside a run
@@ -57,12 +57,12 @@ class Gossip(Topology[GossipJob]):
     def can_resume(self, job: GossipJob) -> bool:
         return True
 
-    def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
-        return events_to_keep(events)
+    def recover(self, job: GossipJob, events: Sequence[Event], load: Load) -> Recovered:
+        return recover(events, load)
 
     def resume(self, job: GossipJob, recovered: Recovered, load: Load) -> Plan[Any]:
-        kept = kept_peers(recovered.events, load)
-        return GossipPlan(prepare_job(job), kept, goes_on=bool(recovered.events))
+        kept, events = kept_peers(recovered, load), recovered.events
+        return GossipPlan(prepare_job(job), kept, goes_on=bool(events), num_measured=last_number(events))
 
     def disclosures(self, tables: Mapping[str, Any], options: DeviceOptions) -> Sequence[Disclosure]:
         found = [
@@ -89,15 +89,18 @@ class GossipPlan(Plan[GossipJob]):
     Args:
         kept: what peers in this process go on from, by `packed_all`; None if they have kept that by themselves.
         goes_on: whether the run was interrupted, and goes on.
+        num_measured: how often all peers have been compared.
     """
 
-    def __init__(self, prepared: PreparedJob, kept: State | None = None, *, goes_on: bool = False) -> None:
+    def __init__(
+        self, prepared: PreparedJob, kept: State | None = None, *, goes_on: bool = False, num_measured: int = 0
+    ) -> None:
         job = prepared.job
         largest = prepared.model_bytes + MAX_ENCODED_BYTES  # a model comes with what is known of all peers
         super().__init__(TOPOLOGY, job, min_devices=job.min_peers, max_message_bytes=largest, seed=job.seed)
         self.prepared = prepared
         self._kept = kept or {}
-        self._goes_on = goes_on
+        self._goes_on, self._num_measured = goes_on, num_measured
 
     def benchmark_work(self, num_shards: int | None = None) -> tuple[TrainingSpec, Sequence[Shard]]:
         if num_shards is not None:
@@ -110,7 +113,7 @@ class GossipPlan(Plan[GossipJob]):
         return ("--data", f"{number}/{count}")
 
     def host(self, env: Environment) -> Host:
-        return Observer(self.prepared, env, goes_on=self._goes_on)
+        return Observer(self.prepared, env, goes_on=self._goes_on, num_measured=self._num_measured)
 
     def member(self, node: Node, host: Host | None) -> Member:
         check_consent(TOPOLOGY.disclosures({}, node.options), node.options.is_private)

@@ -1,15 +1,12 @@
-"""How a run of one job goes on after it was interrupted: from the newest checkpoint that is whole.
+"""How a run of one job goes on after it was interrupted: after the newest round that is whole.
 
-A checkpoint says by itself what the next round starts from, and how its round closed. So the record may be damaged, or
-end sooner, and what is decided by earlier rounds (early stopping, privacy) still is.
+A checkpoint says how its round closed, and what is decided by earlier rounds (early stopping, privacy).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-
-import msgspec
 
 from paceline.errors import ConfigError, NothingToResume
 from paceline.events import Event
@@ -21,13 +18,11 @@ from paceline.topologies.base import Load, Recovered
 from paceline.topologies.parallel.events import RoundClosed, RoundOpened, RunEnded, RunStarted, UpdateKept
 from paceline.topologies.parallel.jobs import Job
 from paceline.topologies.parallel.prepared import PreparedJob, prepare_job
+from paceline.topologies.recovery import Notes, newest_whole
 from paceline.topologies.reporting.formatting import format_count
 
-_KEY = "round"  # of the text in the header of a checkpoint
-_MAX_NAMED = 3  # checkpoints that are damaged, in a message
 
-
-class RoundNotes(msgspec.Struct, frozen=True, kw_only=True):
+class RoundNotes(Notes, frozen=True, kw_only=True):
     """What is kept with the parameters after a round.
 
     Attributes:
@@ -53,23 +48,10 @@ class RoundNotes(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return cls(started=started, closed=closed, history=finite, num_rounds=num_rounds)
 
-    def as_texts(self) -> dict[str, str]:
-        """Return what goes into the header of a checkpoint."""
-        return {_KEY: msgspec.json.encode(self).decode()}
-
 
 def memory_name(round: int) -> str:
     """Return the name under which the aggregation's memory after a round is saved."""
     return f"{round_name(round)}.aggregation"
-
-
-def read_notes(load: Load, round: int) -> RoundNotes:
-    """Read what was kept with the parameters after a round; raises `ConfigError` if the checkpoint is not whole."""
-    texts = load.read_whole(round).header
-    try:
-        return msgspec.json.decode(texts[_KEY], type=RoundNotes)
-    except (KeyError, msgspec.DecodeError) as error:
-        raise ConfigError(f"the checkpoint of round {round} does not say how to go on from it") from error
 
 
 def events_to_keep(events: Sequence[Event]) -> list[Event]:
@@ -91,23 +73,17 @@ def recover(job: Job, events: Sequence[Event], load: Load) -> Recovered:
     """Choose the newest round of which all is whole, and the events that stay; see `Topology.recover`."""
     closed = {event.round for event in events if isinstance(event, RoundClosed)}
     ends = [event.rounds for event in events if isinstance(event, RunEnded)]
-    damaged: list[str] = []
-    for number in sorted(closed.union(load.rounds), reverse=True):
-        try:
-            notes = read_notes(load, number)
-            if job.aggregation.remembers:  # its memory belongs to the round
-                load(memory_name(number))
-        except ConfigError as error:
-            damaged.append(f"round {number} is lost: {error}")
-        else:
-            break
-    else:
-        if damaged:
-            raise ConfigError(
-                f"no round is whole, so there is nothing to go on from: {'; '.join(damaged[:_MAX_NAMED])}"
-            )
+
+    def read(number: int) -> RoundNotes:
+        notes = RoundNotes.read(load, number)
+        if job.aggregation.remembers:  # its memory belongs to the round
+            load(memory_name(number))
+        return notes
+
+    found = newest_whole(closed.union(load.rounds), read, "round")
+    if found is None:
         return Recovered([], is_over=0 in ends)
-    lost = [f"{one}; going on after round {number}" for one in damaged]
+    number, notes, lost = found.number, found.content, found.lost
     without = len(set(range(1, number)) - closed)
     if without:
         lost.append(f"the record of {format_count(without, 'round')} up to round {number} is lost; the model is not")
@@ -143,7 +119,7 @@ def check_has_more(job: Job, last: int, load: Load) -> None:
     """Raise `ConfigError` if a job has nothing to do after a round."""
     if last >= job.rounds:
         raise NothingToResume(f"all {job.rounds} rounds are done; there is nothing to resume")
-    match job.early_stopping(read_notes(load, last).history).reason:
+    match job.early_stopping(RoundNotes.read(load, last).history).reason:
         case "target reached":
             raise NothingToResume(f"target, {job.target}, is reached; there is nothing to resume")
         case "no improvement":
@@ -152,7 +128,7 @@ def check_has_more(job: Job, last: int, load: Load) -> None:
 
 def prepare_resumed(job: Job, last: int, load: Load) -> PreparedJob:
     """Make a job ready to go on after a round; raises `ConfigError` if its checkpoint is not of this job's model."""
-    notes, state = read_notes(load, last), load(last)
+    notes, state = RoundNotes.read(load, last), load(last)
     # What does not travel is that of the start, whose file may be gone: the checkpoint has it, too.
     prepared = prepare_job(job, state if job.model.start is not None else None)
     wrong = why_unlike(state, prepared.state) or (None if are_finite(state) else "it holds NaN or infinity")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -14,11 +13,27 @@ from paceline.learning.averaging import State
 from paceline.learning.checkpoints import round_name
 from paceline.learning.scores import Scores
 from paceline.topologies.base import Load, Recovered
-from paceline.topologies.reporting.formatting import setting
-from paceline.topologies.split.events import CutChosen, SplitEnded, SplitEpochEnded, SplitStarted
+from paceline.topologies.recovery import Notes, newest_whole
+from paceline.topologies.split.events import SplitEnded, SplitEpochEnded, SplitStarted
 from paceline.topologies.split.jobs import SplitJob
 
 _SOURCE = "source/"  # before the name of a source; the value is its number
+
+
+class EpochNotes(Notes, frozen=True, kw_only=True):
+    """What is kept with what was learned after an epoch.
+
+    Attributes:
+        started: the event with which the run began, or went on.
+        ended: the event that says that the epoch has ended.
+        cut: where the model is cut; empty where it is not.
+        history: scores that early stopping goes by.
+    """
+
+    started: SplitStarted
+    ended: SplitEpochEnded
+    cut: str
+    history: Sequence[Scores] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +46,7 @@ class ResumedSplit:
         sources: numbers of the sources that the model makes use of, by name, in the order of joining.
         state: what was learned.
         memory: what else the scheme needs.
-        history: what was achieved in each epoch that was tested.
+        history: scores that early stopping goes by.
     """
 
     epoch: int
@@ -52,47 +67,77 @@ def kept(memory: State, sources: Mapping[str, int]) -> State:
     return {**memory, **{f"{_SOURCE}{name}": torch.tensor(number) for name, number in sources.items()}}
 
 
-def events_to_keep(events: Sequence[Event]) -> list[Event]:
-    """Keep the events up to the last epoch after which all that was learned is at the trunk, and those of such epochs.
+def is_kept(job: SplitJob, epoch: int) -> bool:
+    """Return whether all that was learned is at the trunk after an epoch, so that the run can go on from there."""
+    return job.has_copies and (job.scheme == "images" or epoch % job.backup_epochs == 0)
 
-    All else after it is dropped: the epoch that was open happens again, and sources join again.
+
+def recover(job: SplitJob, events: Sequence[Event], load: Load) -> Recovered:
+    """Choose the newest epoch of which all is whole, and the events that stay; see `Topology.recover`.
+
+    A run whose sources went as it ended is not over.
     """
-    ends = [(index, event.epoch) for index, event in enumerate(events) if isinstance(event, SplitEpochEnded)]
-    whole = [(index, epoch) for index, epoch in ends if _is_whole(events, epoch)]
-    if not whole:
-        return []
-    last, last_epoch = whole[-1]
-    rest = (event for event in events[last + 1 :] if 1 <= getattr(event, "epoch", 0) <= last_epoch)
-    return [*events[: last + 1], *rest]
+    recorded = {event.epoch for event in events if isinstance(event, SplitEpochEnded) and is_kept(job, event.epoch)}
+
+    def read(epoch: int) -> EpochNotes:
+        notes = EpochNotes.read(load, epoch)
+        load(memory_name(epoch))
+        return notes
+
+    found = newest_whole(recorded.union(load.rounds), read, "epoch")
+    if found is None:
+        return Recovered([])
+    ends = any(isinstance(event, SplitEnded) and event.reason != "sources gone" for event in events)
+    return Recovered(
+        _events_until(events, found.content),
+        found.lost,
+        [epoch for epoch in load.rounds if epoch > found.number],
+        is_over=ends and not found.damage,
+    )
 
 
-def recover(events: Sequence[Event]) -> Recovered:
-    """Choose the events that stay; see `Topology.recover`. A run whose sources went as it ended is not over."""
-    is_over = any(isinstance(event, SplitEnded) and event.reason != "sources gone" for event in events)
-    return Recovered(events_to_keep(events), is_over=is_over)
+def _events_until(events: Sequence[Event], notes: EpochNotes) -> list[Event]:
+    """Keep the events up to the end of an epoch, and those after it that are of such epochs.
+
+    All else after it is dropped: the epoch that was open happens again, and sources join again. What readers of a
+    record rely on is put in where it is lost: the start of the run, and the end of the epoch.
+    """
+    ended = notes.ended
+    last = next((at for at, event in enumerate(events) if _ends(event, ended.epoch)), None)
+    if last is None:  # the process ended between saving and recording it, or the record was cut
+        kept = [*(event for event in events if event.at <= ended.at and _epoch_of(event) <= ended.epoch), ended]
+    else:
+        rest = (event for event in events[last + 1 :] if 1 <= _epoch_of(event) <= ended.epoch)
+        kept = [*events[: last + 1], *rest]
+    return kept if any(isinstance(event, SplitStarted) for event in kept) else [notes.started, *kept]
+
+
+def _ends(event: Event, epoch: int) -> bool:
+    return isinstance(event, SplitEpochEnded) and event.epoch == epoch
+
+
+def _epoch_of(event: Event) -> int:
+    return int(getattr(event, "epoch", getattr(event, "round", 0)))
 
 
 def resumed(job: SplitJob, recovered: Recovered, load: Load) -> ResumedSplit | None:
     """Read what a run goes on from; None for its beginning. Raises `ConfigError` if it is over."""
-    events = recovered.events
-    ended = [event for event in events if isinstance(event, SplitEpochEnded)]
+    ended = [event.epoch for event in recovered.events if isinstance(event, SplitEpochEnded)]
     if not ended:
         return None
-    epoch = ended[-1].epoch
-    history = [event.scores for event in ended if event.scores is not None]
+    epoch = max(ended)
+    notes, found = EpochNotes.read(load, epoch), load(memory_name(epoch))
     if recovered.is_over:
-        _check_has_more(job, epoch, history)
-    found = load(memory_name(epoch))
+        _check_has_more(job, epoch, notes.history)
     sources = {name.removeprefix(_SOURCE): tensor for name, tensor in found.items() if name.startswith(_SOURCE)}
     numbers = {name: int(tensor) for name, tensor in sources.items()}
-    chosen = [event.cut for event in events if isinstance(event, CutChosen)]
     return ResumedSplit(
         epoch=epoch,
-        cut=chosen[-1] if chosen else "",
+        cut=notes.cut,
         sources=numbers,
         state=load(epoch),
         memory={name: tensor for name, tensor in found.items() if name not in {f"{_SOURCE}{one}" for one in numbers}},
-        history=history,
+        history=notes.history,
     )
 
 
@@ -104,10 +149,3 @@ def _check_has_more(job: SplitJob, epoch: int, history: Sequence[Scores]) -> Non
             raise NothingToResume(f"target, {job.target}, is reached; there is nothing to resume")
         case "no improvement":
             raise NothingToResume(f"{job.watch} has not improved for {job.patience} tests; there is nothing to resume")
-
-
-def _is_whole(events: Sequence[Event], epoch: int) -> bool:
-    """Return whether the trunk had all that was learned after an epoch, by the job in the record."""
-    started: dict[str, Any] = next((event.job for event in events if isinstance(event, SplitStarted)), {})
-    every = setting(started, "split", "backup_epochs")
-    return setting(started, "split", "scheme") == "images" or bool(every and epoch % every == 0)

@@ -18,7 +18,7 @@ from paceline.learning.engines import Engine
 from paceline.topologies.base import Finished, Member, Node
 from paceline.topologies.consent import check_consent
 from paceline.topologies.events import PhaseStarted
-from paceline.topologies.sessions import RETRY_SECONDS, say_goodbye, until_over
+from paceline.topologies.sessions import RETRY_SECONDS, Changes, say_goodbye, until_over
 from paceline.topologies.split import messages
 from paceline.topologies.split.cuts import measure_cuts
 from paceline.topologies.split.disclosures import disclosures_of
@@ -73,6 +73,8 @@ class Source(Member):
         self._samples: Samples | None = None
         self._scheme: SourceScheme | None = None
         self._last_epoch = 0
+        self._changes = Changes()
+        self._is_suspended = self._is_in_epoch = False
 
     async def run(self, address: str = "") -> Finished:
         """Take part until the run is over. Joins again by itself when the connection is lost."""
@@ -81,6 +83,10 @@ class Source(Member):
         except RemoteError as error:
             kind = ConfigError if error.type_name == "ValueError" else PacelineError
             raise kind(f"{self._trunk.url} refused {self._node.name!r}: {error.remote_message}") from error
+
+    async def suspend(self) -> None:
+        self._is_suspended = True
+        await self._changes.until(lambda: not self._is_in_epoch)
 
     async def leave(self) -> None:
         """Say goodbye: the junction loses what it learned of this source."""
@@ -147,8 +153,15 @@ class Source(Member):
             ticket: messages.EpochTicket = await self._trunk.next_epoch.coro(self._session, self._last_epoch)
             if ticket.status == "over":
                 return ticket.reason
+            if self._is_suspended:
+                await asyncio.get_running_loop().create_future()
             if ticket.status == "open":
-                await self._train_epoch(ticket)
+                self._is_in_epoch = True
+                try:
+                    await self._train_epoch(ticket)
+                finally:
+                    self._is_in_epoch = False
+                    self._changes.notify()
 
     async def _train_epoch(self, ticket: messages.EpochTicket) -> None:
         """Do this source's part of an epoch, from the sync point on that the ticket is for."""

@@ -28,7 +28,7 @@ from paceline.topologies.split.jobs import AUTO, SplitJob
 from paceline.topologies.split.messages import SplitTerms
 from paceline.topologies.split.prepared import PreparedSplit, prepare_split
 from paceline.topologies.split.report import SplitReporting
-from paceline.topologies.split.resuming import ResumedSplit, events_to_keep, recover, resumed
+from paceline.topologies.split.resuming import ResumedSplit, recover, resumed
 from paceline.topologies.split.samples import Samples, load_samples, view_of
 from paceline.topologies.split.source import Source
 from paceline.topologies.split.trunk import Trunk
@@ -48,11 +48,8 @@ class Split(Topology[SplitJob]):
     def can_resume(self, job: SplitJob) -> bool:
         return job.has_copies
 
-    def events_to_keep(self, events: Sequence[Event]) -> list[Event]:
-        return events_to_keep(events)
-
     def recover(self, job: SplitJob, events: Sequence[Event], load: Load) -> Recovered:
-        return recover(events)
+        return recover(job, events, load)
 
     def resume(self, job: SplitJob, recovered: Recovered, load: Load) -> Plan[Any]:
         if not job.has_copies:

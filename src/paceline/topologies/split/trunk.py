@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -37,7 +38,7 @@ from paceline.topologies.split.cuts import choose_cut
 from paceline.topologies.split.jobs import AUTO
 from paceline.topologies.split.prepared import PreparedSplit
 from paceline.topologies.split.presence import SILENCE, Presence, SourcesGone, SourceState
-from paceline.topologies.split.resuming import ResumedSplit, kept, memory_name
+from paceline.topologies.split.resuming import EpochNotes, ResumedSplit, is_kept, kept, memory_name
 from paceline.topologies.split.schedule import schedule_of
 from paceline.topologies.split.schemes.averaging import AveragingAtTrunk
 from paceline.topologies.split.schemes.base import EpochTotals, TrunkScheme
@@ -79,6 +80,8 @@ class Trunk(Host, messages.TrunkService):
         self._lowest_loss = min((scores.loss for scores in history), default=None)
         self._early_stopping = self._job.early_stopping(history)
         self._num_epochs = self._first_epoch - 1
+        self._started: events.SplitStarted | None = None
+        self._is_suspended = self._has_open = False
         self._ended: events.SplitEnded | None = None
 
     @property
@@ -107,6 +110,11 @@ class Trunk(Host, messages.TrunkService):
             raise ValueError("training has not begun")
         return self._scheme.state()
 
+    async def suspend(self) -> None:
+        self._is_suspended = not self.env.is_stopping()
+        self._changes.notify()
+        await self._changes.until(lambda: not self._has_open)
+
     async def drain(self) -> None:
         await self._changes.until(lambda: self._roster.has_drained, DRAIN_SECONDS)
 
@@ -117,7 +125,7 @@ class Trunk(Host, messages.TrunkService):
         names = [f"source {number}" for number in range(1, job.sources + 1)]
         sizes = {} if job.is_split and job.cut == AUTO else self._prepared.num_parameters(self._cut, names)
         version = paceline.__version__
-        env.record(
+        self._started = env.record(
             events.SplitStarted,
             job=job.described(),
             clock=env.clock,
@@ -167,11 +175,20 @@ class Trunk(Host, messages.TrunkService):
         reason = self._why_done
         if reason is None:
             while reason is None:
+                await self._unless_suspended()
                 await self._train_and_judge(self._num_epochs + 1)
                 reason = self._why_done or (STOPPED if self.env.is_stopping() else None)
             await self._sync_all(self._job.epochs + 1)
         await until_saved(lambda: self.env.run_blocking(self._save_final))
         return reason
+
+    async def _unless_suspended(self) -> None:
+        """Go on to another epoch, or wait to be cancelled if there is to be none, once the last can be gone on from."""
+        self._has_open = self._num_epochs >= self._first_epoch and not is_kept(self._job, self._num_epochs)
+        if self._is_suspended and not self._has_open:
+            self._changes.notify()
+            await asyncio.get_running_loop().create_future()
+        self._has_open = True
 
     async def _train_and_judge(self, epoch: int) -> None:
         ended = await self._train_epoch(epoch)
@@ -188,22 +205,19 @@ class Trunk(Host, messages.TrunkService):
     def _save_final(self) -> None:
         self.env.save("final", self.current_state(), self._saved_model())
 
-    async def _save(self, epoch: int) -> None:
-        """Keep what a run needs to go on after an epoch, if all of it is here; what was learned last: with it, all is.
-
-        It is saved before the epoch is recorded as over.
-        """
-        job, scheme = self._job, self._scheme
-        assert scheme is not None
-        if not job.has_copies or (job.scheme != "images" and epoch % job.backup_epochs):
-            return
+    async def _save(self, ended: events.SplitEpochEnded) -> None:
+        """Keep what a run needs to go on after an epoch; what was learned last: with it, all is."""
+        scheme, started = self._scheme, self._started
+        assert scheme is not None and started is not None
         sources = {name: source.number for name, source in self._sources.items() if source.is_merged}
+        history = [*self._early_stopping.history, *([] if ended.scores is None else [ended.scores])]
+        notes = EpochNotes(started=started, ended=ended, cut=self._cut, history=history)
 
         def save() -> None:
-            self.env.save(memory_name(epoch), kept(scheme.memory(), sources))
-            self.env.save(epoch, scheme.state(), self._saved_model())
+            self.env.save(memory_name(ended.epoch), kept(scheme.memory(), sources))
+            self.env.save(ended.epoch, scheme.state(), self._saved_model(), notes.as_texts())
 
-        await until_saved(lambda: self.env.run_blocking(save))
+        await self.env.run_blocking(save)
 
     def _saved_model(self) -> SavedModel:
         job, training = self._job, self._prepared.training
@@ -273,13 +287,27 @@ class Trunk(Host, messages.TrunkService):
         trained_at = await self._sync_all(epoch)
         trained_at = await self._scheme.finish(epoch) or trained_at
         end, totals = asyncio.get_running_loop().time(), self._scheme.totals
-        await self._save(epoch)
-        env.emit(spending.until_now(env.now(), events.TRUNK, epoch))
-        trained_at = end if trained_at is None else trained_at
-        return env.record(
-            events.SplitEpochEnded,
+        describe = functools.partial(self._epoch_ended, epoch, spending.started, trained_at or end, end, totals)
+
+        async def save() -> events.SplitEpochEnded:
+            ended = describe()
+            if is_kept(self._job, epoch):
+                await self._save(ended)
+            return ended
+
+        ended = await until_saved(save)
+        env.emit(spending.until_now(ended.at, events.TRUNK, epoch))
+        env.emit(ended)
+        return ended
+
+    def _epoch_ended(
+        self, epoch: int, started: float, trained_at: float, end: float, totals: EpochTotals
+    ) -> events.SplitEpochEnded:
+        """Describe an epoch that ends now."""
+        return events.SplitEpochEnded(
+            at=self.env.now(),
             epoch=epoch,
-            seconds=trained_at - spending.started,
+            seconds=trained_at - started,
             num_steps=totals.num_steps,
             num_samples=totals.num_samples,
             num_sources=sum(source.status == "present" for source in self._sources.values()),
