@@ -1,6 +1,7 @@
 """The tables and sections of a run of one job, by hand."""
 
 import pytest
+from msgspec.structs import replace
 
 from paceline.errors import ConfigError
 from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted
@@ -198,3 +199,14 @@ def test_trouble_is_on_the_live_table_first_and_those_long_gone_last():
     assert not {"d00", "d01", "d02", "d03", "d04"} & set(shown)
     assert shown == [name for name in came if name in shown]
     assert (len(shown), len(came)) == (10, 50)
+
+
+def test_staleness_is_drawn_where_there_is_any():
+    titles = []
+    for staleness in (0.0, 3.0):
+        events = [
+            replace(one, staleness=staleness) if isinstance(one, happened.RoundClosed) else one for one in run_events()
+        ]
+        summary = REPORTING.summary(events)
+        titles.append({section.title for section in REPORTING.shown(summary.tables)})
+    assert titles[1] - titles[0] == {"Staleness of each round"}

@@ -42,9 +42,9 @@ class GossipReporting(Reporting):
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
         sections: list[AnySection] = [] if summary["ended"] else [fleet_section(tables[NOW])]
-        sections += [_tiles(summary, result_tile(tables["summary"])), _graph()]
+        sections.append(_tiles(summary, result_tile(tables["summary"])))
         if tables["epochs"].rows:
-            sections += [*_learning(tables), *_balance()]
+            sections += [*_learning(tables), _graph(), *_balance()]
         sections += _time(tables)
         if summary["bytes_sent"]:
             sections.append(_bytes(summary))
@@ -88,7 +88,6 @@ def _graph() -> Graph:
         node_state="state",
         bad=(GONE,),
         node_details=("learner", "state", "epochs", "mean_ratio", "mean_seconds"),
-        is_half=True,
     )
 
 

@@ -78,7 +78,10 @@ class RunReporting(Reporting):
         devices = TableSection(title="Benchmarks", group="Learners", table="devices", caption=caption)
         if summary["epsilon"] is not None:
             sections.append(_epsilon())
-        sections += [_truancy(summary), _learners_table(), devices]
+        sections.append(_truancy(summary))
+        if any(tables["rounds"].values("staleness")):
+            sections.append(_staleness())
+        sections += [_learners_table(), devices]
         if tables["rounds"].rows:
             sections += [*usage_section(tables, ROUNDS_COUNTED), _learned_by_bytes(tables["rounds"])]
         return [*sections, _rounds_table(), happenings_section("A quiet run has only joins here.")]
@@ -201,6 +204,20 @@ def _truancy(summary: dict[str, Any]) -> Line:
         shape="columns",
         deadline=0.0,
         details=("round", "truancy", "seconds", "deadline_seconds", "late"),
+    )
+
+
+def _staleness() -> Line:
+    return Line(
+        title="Staleness of each round",
+        group="Punctuality",
+        table="rounds",
+        caption="The most that the local epochs of two learners differ by: good rounds are near 0, where all updates "
+        "are as far from the model that they began with.",
+        x="round",
+        y=("staleness",),
+        shape="columns",
+        details=("round", "staleness", "num_updates"),
     )
 
 
