@@ -8,8 +8,10 @@ import pytest
 
 from paceline.errors import ConfigError
 from paceline.report.changes import changes
+from paceline.report.content import make_content
 from paceline.report.folder import RunFolder
 from paceline.report.following import FollowedRun
+from paceline.topologies.parallel.tables import MAX_SHOWN
 from tests.report.synthetic import JOB, FakeLearner, run_events
 from tests.report.synthetic_pool import record_pool
 
@@ -108,6 +110,19 @@ def test_the_fleet_alone_is_quick_and_the_same(recorder):
     assert moved.tables["now"] == whole.tables["now"] != before.tables["now"]
     assert moved.tables["rounds"] == before.tables["rounds"]
     assert changes(before, moved)["tables"].keys() == {"now"}
+
+
+def test_what_is_forgotten_of_a_large_fleet_is_not_missed(recorder):
+    fleet = [FakeLearner(name=f"d{number}", shards_per_second=5 + number % 40) for number in range(MAX_SHOWN + 20)]
+    for event in run_events(fleet, rounds=12):
+        recorder.record(event)
+    run = FollowedRun(recorder.path)
+    run.read()
+    page, reporting = run.content(), recorder.reporting
+    whole = make_content(page.name, reporting, recorder.summary(), {}, "ended")
+    assert {name: page.tables[name] for name in whole.tables} == whole.tables
+    num_kept = sum(row["learner"] == "d59" for row in run.summary().tables["work"].records())
+    assert num_kept < sum(row["learner"] == "d59" for row in recorder.summary().tables["work"].records()) == 12
 
 
 def test_jobs_of_a_pool_are_read_with_it(tmp_path):

@@ -37,6 +37,7 @@ class FollowedRun:
         settings = folder.settings
         self._settings = {SETTINGS: settings, "Versions": folder.versions}
         self._builder = folder.reporting.builder(settings)
+        self._builder.forgets_details = True
         self._progress = folder.reporting.progress()
         self._tails = {"": _Tail(folder.events_file)}
 

@@ -141,6 +141,7 @@ class PoolTables(TableBuilder):
         if job:
             if job not in self._runs:
                 self._runs[job] = RunTables({})
+                self._runs[job].forgets_details = self.forgets_details
             self._runs[job].feed(event)
             self._now.feed(event, job, self._placements.get(job, ()))
             return

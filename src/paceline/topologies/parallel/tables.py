@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from paceline.devices.energy import GRAMS_CO2_PER_KWH
@@ -83,6 +84,10 @@ METRICS = ("training_seconds", "satisfaction", "fulfilment", "drop_rate", "occup
 """The five headline figures by which the thesis on Axon (§4.3) compares allocations: means over closed rounds."""
 
 
+_SPENT = ("download_seconds", "train_seconds", "upload_seconds")
+_KEPT_ROUNDS = 3  # of learners who are not shown one by one, where details are forgotten; late events are of these
+
+
 class _MetricsRows:
     """Makes the row of each closed round."""
 
@@ -132,9 +137,48 @@ class _Work:
         return (wait, *known, *((rest, 0.0) if self.arrival_seconds is None else (0.0, rest)))
 
 
+class _Sums:
+    """Sums over rounds of a learner, and how many values are in each."""
+
+    def __init__(self) -> None:
+        self._totals: dict[str, float] = {}
+        self._counts: Counter[str] = Counter()
+        self.used = Usage()
+
+    def add(self, work: _Work, deadline_seconds: float | None) -> None:
+        """Take in a round."""
+        came, spent = work.arrival_seconds, work.spent
+        values = {
+            "num_shards": work.num_shards,
+            "local_epochs": work.local_epochs,
+            "num_samples": work.num_samples if work.outcome == "accepted" else 0,
+            "use": None if came is None or not deadline_seconds else (came - work.start_seconds) / deadline_seconds,
+        }
+        if spent is not None:
+            values |= {name: getattr(spent, name) for name in _SPENT}
+            self.used = Usage.total([self.used, spent])
+        for name, value in values.items():
+            if value is not None:
+                self._totals[name] = self._totals.get(name, 0) + value
+                self._counts[name] += 1
+
+    def total(self, name: str) -> float:
+        """Sum of a value."""
+        return self._totals.get(name, 0)
+
+    def count(self, name: str) -> int:
+        """In how many rounds a value is known."""
+        return self._counts[name]
+
+    def mean(self, name: str) -> float | None:
+        """Mean of a value over the rounds in which it is known; None without any."""
+        return self._totals[name] / self._counts[name] if name in self._totals else None
+
+
 class _Learner:
     def __init__(self) -> None:
         self.works: dict[int, _Work] = {}
+        self.past = _Sums()  # of rounds that are not among those works
         self.num_late = 0
         self.num_refused = 0
         self.num_limited = 0
@@ -146,34 +190,25 @@ class _Learner:
             self.works[number] = _Work()
         return self.works[number]
 
-    def deadline_use(self, deadlines: dict[int, float]) -> float | None:
-        return mean(
-            (work.arrival_seconds - work.start_seconds) / deadlines[number]
-            for number, work in self.works.items()
-            if work.arrival_seconds is not None and number in deadlines
-        )
+    def forget(self, number: int, deadline_seconds: float) -> None:
+        """Keep only the sums of a round."""
+        work = self.works.pop(number, None)
+        if work is not None:
+            self.past.add(work, deadline_seconds)
 
-    def usage(self) -> Usage:
-        return Usage.total(work.spent for work in self.works.values() if work.spent is not None)
+    def sums(self, deadlines: dict[int, float]) -> _Sums:
+        """Sum up all rounds."""
+        sums = copy.deepcopy(self.past)
+        for number, work in self.works.items():
+            sums.add(work, deadlines.get(number))
+        return sums
 
-    def row(self, name: str, deadlines: dict[int, float]) -> tuple[Value, ...]:
-        works = list(self.works.values())
-        spent = [work.spent for work in works if work.spent is not None]
+    def row(self, name: str, sums: _Sums) -> tuple[Value, ...]:
         return (
-            name,
-            len(works),
-            mean(work.num_shards for work in works),
-            mean(work.local_epochs for work in works),
-            sum(work.num_shards for work in works),
-            sum(work.num_samples for work in works if work.outcome == "accepted"),
-            self.deadline_use(deadlines),
-            mean(one.download_seconds for one in spent),
-            mean(one.train_seconds for one in spent),
-            mean(one.upload_seconds for one in spent),
-            self.num_late,
-            self.num_refused,
-            self.num_limited,
-            end_of(self.left_because),
+            *(name, sums.count("num_shards"), sums.mean("num_shards"), sums.mean("local_epochs")),
+            *(sums.total("num_shards"), sums.total("num_samples"), sums.mean("use")),
+            *(sums.mean(name) for name in _SPENT),
+            *(self.num_late, self.num_refused, self.num_limited, end_of(self.left_because)),
         )
 
 
@@ -190,6 +225,7 @@ class RunTables(TableBuilder):
         self._closed: dict[int, events.RoundClosed] = {}
         self._last_late_seconds: dict[int, float] = {}
         self._learners: dict[str, _Learner] = {}
+        self._past_rounds: dict[int, tuple[Value, ...]] = {}  # means over all learners, of rounds that are forgotten
         self._happenings = Happenings()
         self._now = LearnersNow()
         self._num_audits = 0
@@ -261,6 +297,18 @@ class RunTables(TableBuilder):
             work = learner.work(event.round)
             if work.outcome == "pending":
                 work.outcome = "missing"
+        if self.forgets_details and len(self._learners) > MAX_SHOWN:
+            self._forget(event.round - _KEPT_ROUNDS)
+
+    def _forget(self, number: int) -> None:
+        """Keep of a round what is shown of it: the first learners, and means and sums of all."""
+        if number not in self._closed or number in self._past_rounds:
+            return
+        work = Table("work", (*_WORK, *PARTS), list(self._work_rows([number])))
+        ((_, *means),) = _fleet_table(work, len(self._learners)).rows
+        self._past_rounds[number] = tuple(means)
+        for learner in list(self._learners.values())[MAX_SHOWN:]:
+            learner.forget(number, self._opened[number].deadline_seconds)
 
     def _add_work(
         self, event: events.ShardsTaken | events.ShardsAdded | events.UpdateAccepted | events.RoundSpent
@@ -311,11 +359,13 @@ class RunTables(TableBuilder):
         deadlines = {number: opened.deadline_seconds for number, opened in self._opened.items()}
         shown = (*_ROUNDS, *metric_columns(self._metric_names), *_LATE)
         rounds = Table("rounds", shown, list(self._round_rows()))
-        learners = Table("learners", _LEARNERS, [one.row(name, deadlines) for name, one in self._learners.items()])
-        used = {name: one.usage() for name, one in self._learners.items()}
+        sums = {name: one.sums(deadlines) for name, one in self._learners.items()}
+        rows = [one.row(name, sums[name]) for name, one in self._learners.items()]
+        learners = Table("learners", _LEARNERS, rows)
+        used = {name: one.used for name, one in sums.items()}
         powers = {name: one.measured.power for name, one in self._learners.items() if one.measured}
         devices = [_device_row(name, one.measured) for name, one in self._learners.items() if one.measured]
-        work = Table("work", (*_WORK, *PARTS), list(self._work_rows()))
+        work = Table("work", (*_WORK, *PARTS), list(self._work_rows(sorted(self._closed))))
         tables = [
             self._summary(rounds, learners, Usage.total(used.values()), grams_per_kwh),
             Table("metrics", self._metrics.columns, self._metrics_rows),
@@ -328,7 +378,8 @@ class RunTables(TableBuilder):
             self._now.table(),
         ]
         if len(self._learners) > MAX_SHOWN:
-            tables += [_fleet_table(work, len(self._learners)), _use_table(learners.values("deadline_use"))]
+            fleet = _fleet_table(work, len(self._learners), self._past_rounds)
+            tables += [fleet, _use_table(learners.values("deadline_use"))]
         return tables
 
     def moving_tables(self) -> list[Table]:
@@ -355,9 +406,9 @@ class RunTables(TableBuilder):
             format_names(closed.late) or None,
         )
 
-    def _work_rows(self) -> Iterator[tuple[Value, ...]]:
-        """Make a row per learner and closed round."""
-        for number in sorted(self._closed):
+    def _work_rows(self, numbers: Iterable[int]) -> Iterator[tuple[Value, ...]]:
+        """Make a row per learner and round, of these rounds, which are closed."""
+        for number in numbers:
             closed, opened = self._closed[number], self._opened[number]
             for name, learner in self._learners.items():
                 work = learner.works.get(number)
@@ -440,17 +491,22 @@ def _device_row(name: str, measured: events.DeviceMeasured) -> tuple[Value, ...]
     )
 
 
-def _fleet_table(work: Table, num_learners: int) -> Table:
-    """Average all learners by round, for a fleet too large to be shown one by one."""
+def _fleet_table(work: Table, num_learners: int, past: Mapping[int, tuple[Value, ...]] | None = None) -> Table:
+    """Average all learners by round, for a fleet too large to be shown one by one.
+
+    Args:
+        past: means of rounds of which not all work is there any more.
+    """
     names = ("round", "deadline_seconds", "arrival_seconds", *(part.name for part in PARTS))
     shown = {column.name: column for column in work.columns}
     by_round: dict[int, list[dict[str, Any]]] = {}
     for record in work.records():
         by_round.setdefault(record["round"], []).append(record)
-    rows = [
-        (f"all {num_learners:,}", *(mean(record[name] for record in records) for name in names))
-        for records in by_round.values()
-    ]
+    means: dict[int, tuple[Value, ...]] = {
+        number: tuple(mean(record[name] for record in records) for name in names)
+        for number, records in by_round.items()
+    }
+    rows = [(f"all {num_learners:,}", *one) for _, one in sorted({**means, **(past or {})}.items())]
     return Table("fleet", (Column("learner", "learner"), *(shown[name] for name in names)), rows)
 
 

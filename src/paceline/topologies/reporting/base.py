@@ -29,9 +29,12 @@ class TableBuilder(ABC):
 
     Attributes:
         last_at: time of the last event, on the run's clock.
+        forgets_details: whether it may let go of what a page does not show of a large fleet, so that following a run
+            takes no more memory the longer it lasts.
     """
 
     last_at = 0.0
+    forgets_details = False
 
     @abstractmethod
     def feed(self, event: Event, job: str = "") -> None:
