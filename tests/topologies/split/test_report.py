@@ -86,6 +86,18 @@ def test_the_whole(summary):
     assert happened[4].startswith("cut before f2")
 
 
+def test_what_a_source_hands_over_at_the_end_is_not_of_its_last_epoch():
+    joined = [LearnerJoined(at=0, learner=name) for name in ("a", "b")]
+    summary = summed_up(
+        SplitStarted(at=0, job={}, clock="live", num_parameters={"trunk": 5}, paceline="0"),
+        *joined,
+        spent("a", 1, bytes_sent=70),
+        spent("a", 0, bytes_sent=9),
+        spent("b", 0, bytes_sent=9),
+    )
+    assert summary.tables["links"].rows == [("a", "trunk", 70), ("b", "trunk", None)]
+
+
 def test_parts_are_those_of_the_last_junction(summary):
     rows = [("branch", 52_096, 3, 156_288), ("junction", 3_000_000, 1, 3_000_000), ("trunk", 127_038, 1, 127_038)]
     assert summary.tables["parts"].rows == rows
