@@ -101,7 +101,7 @@ def _time() -> list[AnySection]:
             title="Computing per node and epoch",
             group="Time",
             table="spent",
-            caption="A high share means that a node is well used; a low one, that it waits for others or the network.",
+            caption="Cells near 100 are good: the node computes; low ones wait for others or the network.",
             note="per cent of its time",
             row="learner",
             x="epoch",
@@ -119,7 +119,7 @@ def _network(summary: dict[str, Any]) -> list[AnySection]:
                 title="Bytes by node",
                 group="Network and energy",
                 table="totals",
-                caption="All bytes go to or from the trunk, so that its bar is as long as the others' together.",
+                caption="Good sources have bars alike; the trunk's is as long as all of theirs together.",
                 note=f"{format_bytes(summary['bytes_moved'])} over the network",
                 row="learner",
                 parts=("bytes_sent", "bytes_received"),
@@ -146,7 +146,7 @@ def _bytes() -> Line:
         title="Over the network per epoch",
         group="Network and energy",
         table="progress",
-        caption="The bytes stay constant while the sources do; an earlier cut sends more.",
+        caption="Less is better, and another cut may send less; it stays constant while the sources do.",
         note="from and to the trunk",
         x="epoch",
         y=("bytes_moved",),
@@ -173,7 +173,10 @@ def _sources(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySe
     changing = {
         "num_sources": ("Sources per epoch", "The more sources take part, the better the model sees."),
         "num_masked": ("Inputs missing per epoch", "Good epochs miss none."),
-        "junction": ("Parameters of the junction per epoch", "It grows with each source that joins for good."),
+        "junction": (
+            "Parameters of the junction per epoch",
+            "Good when it settles; it grows with each source that joins for good.",
+        ),
     }
     for column, (title, caption) in changing.items():
         if len(set(tables["progress"].values(column))) > 1:
