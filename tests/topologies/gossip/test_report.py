@@ -138,6 +138,7 @@ def test_the_record_of_a_lone_peer():
     assert (summary.loss, summary.accuracy) == (0.5, 0.8)  # without an average, that of its own
     titles = [section.title for section in REPORTING.shown(summary.tables)]
     assert "Accuracy" in titles
+    assert "Loss" in titles
     assert "Distance of the peers from their average" not in titles
 
 

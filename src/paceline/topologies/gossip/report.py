@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from paceline.learning.scores import LOSS
 from paceline.topologies.gossip.progress import GossipProgress
 from paceline.topologies.gossip.tables import AVERAGE, EPOCHS_TABLE, MEAN, GossipTables
 from paceline.topologies.reporting.base import Reporting, Summary
@@ -13,6 +14,7 @@ from paceline.topologies.reporting.fleet_now import GONE, NOW, fleet_section
 from paceline.topologies.reporting.formatting import describe_metrics, format_bytes, format_count
 from paceline.topologies.reporting.sections import AnySection, Gantt, Graph, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.reporting.shared import (
+    LOSS_CAPTION,
     capitalised,
     happenings_section,
     last_figures,
@@ -93,14 +95,15 @@ def _graph() -> Graph:
 
 def _learning(tables: Mapping[str, Table]) -> list[AnySection]:
     learning, last = tables["learning"], last_figures(tables["summary"])
-    shown = learning.metrics or learning.columns[-1:]  # of a task without metrics, the loss
-    details = ("model", "epoch", "at", *(column.name for column in shown))
+    charts = [(column, metric_caption(column)) for column in learning.metrics]
+    charts += [(column, LOSS_CAPTION) for column in learning.columns if column.name == LOSS]
+    details = ("model", "epoch", "at", *(column.name for column, _ in charts))
     sections: list[AnySection] = [
         Line(
             title=capitalised(column.title),
             group="Learning",
             table="learning",
-            caption=f"{metric_caption(column)} The peers' own models stay close to the average.",
+            caption=f"{caption} The peers' own models stay close to the average.",
             note=last(column.name),
             x="at",
             other_x=("epoch",),
@@ -110,7 +113,7 @@ def _learning(tables: Mapping[str, Table]) -> list[AnySection]:
             details=details,
             is_half=True,
         )
-        for column in shown
+        for column, caption in charts
     ]
     if any(distances := tables["consensus"].values("distance")):
         sections.append(
@@ -124,7 +127,7 @@ def _learning(tables: Mapping[str, Table]) -> list[AnySection]:
                 y=("distance",),
                 is_log=True,
                 details=("epoch", "distance", "num_learners"),
-                is_half=True,
+                is_half=len(charts) % 2 == 1,  # beside a curve that would be alone
             )
         )
     return sections
