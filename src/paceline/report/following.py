@@ -116,6 +116,7 @@ class _Tail:
         self._num_bytes = 0
         self._rest = b""
         self._num_lines = 0
+        self._damage: ConfigError | None = None
 
     def _stat(self) -> os.stat_result:
         try:
@@ -134,7 +135,9 @@ class _Tail:
         return self._stat().st_mtime
 
     def events(self) -> Iterator[Event]:
-        """Read up to the last line that is whole."""
+        """Read up to the last line that is whole; one that is damaged ends it, however often it is asked."""
+        if self._damage is not None:
+            raise self._damage
         with self._path.open("rb") as file:
             file.seek(self._num_bytes)
             while piece := file.read(_PIECE_BYTES):
@@ -148,4 +151,5 @@ class _Tail:
         try:
             return recording.from_line(line + b"\n")
         except ValueError as error:
-            raise ConfigError(f"{self._path}, line {self._num_lines} is not an event: {error}") from error
+            self._damage = ConfigError(f"{self._path}, line {self._num_lines} is not an event: {error}")
+            raise self._damage from error
