@@ -1,5 +1,7 @@
 """Several runs on one page: their figures in a table, a curve of each, and the settings in which they differ."""
 
+import itertools
+
 import msgspec
 import pytest
 
@@ -47,6 +49,8 @@ def test_runs_of_different_kinds_are_laid_over_each_other_by_time(contents, make
     shown = page.tables[accuracy.table].records()
     assert all(row["time"] is not None for row in shown)
     assert len({row["run"] for row in shown}) == 4
+    groups = [section.group for section in page.sections]
+    assert len(list(itertools.groupby(groups))) == len(set(groups))
     (alike,) = (one for one in compare(contents[:2]).sections if isinstance(one, Line) and one.title == "Accuracy")
     assert (alike.x, alike.other_x) == ("round", ("time", "trained"))
 

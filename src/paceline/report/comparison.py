@@ -23,7 +23,10 @@ def compare(runs: Sequence[PageContent]) -> PageContent:
             title="Runs", table="runs", caption="Figures of the runs as they stand; good runs reach more in less time."
         )
     ]
-    for title in dict.fromkeys(line.title for run in runs for line in _lines(run)):
+    groups: dict[str, dict[str, None]] = {}  # with the titles in them, in order
+    for own in (line for run in runs for line in _lines(run)):
+        groups.setdefault(own.group, {})[own.title] = None
+    for title in dict.fromkeys(title for titles in groups.values() for title in titles):
         line, joined = _laid_over(title, runs)
         sections.append(line)
         tables[line.table] = joined
