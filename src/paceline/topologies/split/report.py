@@ -80,7 +80,7 @@ def _tiles(summary: dict[str, Any], result: Tile) -> Tiles:
         Tile("bytes_moved", per_epoch),
         Tile("num_samples", "in all epochs"),
         Tile("num_sources", f"{format_count(summary['num_masked'], 'input')} missing"),
-        *usage_tiles(summary)[1:],
+        *(tile for tile in usage_tiles(summary) if tile.column != "bytes_sent"),
     )
     return Tiles(title="Summary", table="summary", tiles=tiles)
 
