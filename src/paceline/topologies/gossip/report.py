@@ -11,7 +11,7 @@ from paceline.topologies.gossip.tables import AVERAGE, EPOCHS_TABLE, MEAN, Gossi
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
 from paceline.topologies.reporting.fleet_now import GONE, NOW, fleet_section
-from paceline.topologies.reporting.formatting import describe_metrics, format_bytes, format_count
+from paceline.topologies.reporting.formatting import describe_metrics, format_bytes, format_count, format_names
 from paceline.topologies.reporting.sections import AnySection, Gantt, Graph, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.reporting.shared import (
     LOSS_CAPTION,
@@ -40,6 +40,16 @@ class GossipReporting(Reporting):
         count = len(result["averaged"])
         average = f"the average of {count} {'peer' if count == 1 else 'peers'}"
         return [" – ".join([*filter(None, [", ".join(describe_metrics(summary.metrics))]), average])]
+
+    def notices(self, tables: Mapping[str, Table]) -> list[str]:
+        peers = tables["peers"].records()
+        own = [one["learner"] for one in peers if one["epochs"]]
+        if not own or len(own) == len(peers) or tables["consensus"].rows:
+            return []
+        return [
+            f"This is the run as {format_names(own)} saw it: other peers keep their epochs to themselves, so that "
+            "their work, and how far all are from their average, is not shown."
+        ]
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
