@@ -12,6 +12,7 @@ from paceline.topologies.reporting.formatting import describe_after, format_byte
 from paceline.topologies.reporting.sections import AnySection, Bars, Gantt, Graph, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.reporting.shared import happenings_section, learning_lines, result_tile
 from paceline.topologies.reporting.tables import Table
+from paceline.topologies.split.events import TRUNK
 from paceline.topologies.split.progress import SplitProgress
 from paceline.topologies.split.tables import EPOCHS_TABLE, MASKED, NODES_TABLE, SplitTables
 
@@ -36,9 +37,18 @@ class SplitReporting(Reporting):
     def conclusion(self, result: Mapping[str, Any], summary: Summary) -> Iterable[str]:
         return [describe_after(summary.metrics, f"{result['epochs']} epochs")]
 
+    def notices(self, tables: Mapping[str, Table]) -> list[str]:
+        reporting = {*tables["spent"].values("learner")}
+        if not reporting or reporting >= {*tables["totals"].values("learner")}:
+            return []
+        return [
+            "Sources that join over the network keep to themselves what they compute and send: the page shows what the "
+            "trunk sees of it."
+        ]
+
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
-        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"])), _graph(summary)]
+        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"])), _graph(tables)]
         if tables["epochs"].rows:
             best = "" if summary["best_epoch"] is None else f"best in epoch {summary['best_epoch']}"
             sections += learning_lines(
@@ -51,12 +61,18 @@ class SplitReporting(Reporting):
         return [*sections, *_sources(tables, summary), *_tables(tables, summary)]
 
 
-def _graph(summary: dict[str, Any]) -> Graph:
+def _graph(tables: Mapping[str, Table]) -> Graph:
+    (cut,) = tables["summary"].values("cut")
+    of_trunk = [one for one in tables["spent"].records() if one["learner"] == TRUNK]
+    passed = [f"cut before {cut}"] if cut else []
+    if of_trunk:
+        came, went = (format_bytes(of_trunk[-1][name]) for name in ("bytes_received", "bytes_sent"))
+        passed.append(f"{came} came through it in the last epoch, {went} went back")
     return Graph(
         title="The model and its cut",
         table="links",
         caption="Good sources are all there: training goes on without those that are masked.",
-        note=f"cut before {summary['cut']}" if summary["cut"] else "",
+        note="; ".join(passed),
         start="start",
         end="end",
         weight="bytes_sent",

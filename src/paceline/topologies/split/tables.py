@@ -193,7 +193,7 @@ class SplitTables(TableBuilder):
             *((part, part, level, "there", sizes[part]) for level, part in enumerate(on_trunk, 1)),
         ]
         links: list[tuple[Value, ...]] = [
-            *((node.name, on_trunk[0], node.last_bytes_sent) for node in sources if node.spent and on_trunk),
+            *((node.name, on_trunk[0], node.last_bytes_sent) for node in sources if on_trunk),
             *((start, end, None) for start, end in itertools.pairwise(on_trunk)),
         ]
         return [Table("model", _MODEL, model), Table("links", _LINKS, links)]
