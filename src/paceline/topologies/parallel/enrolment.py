@@ -41,6 +41,7 @@ class Enrolment:
         profiles: measurements in each of its states, if the policy needs them.
         history: times and amounts of past rounds.
         last_round: number of the last round it took part in.
+        is_measured_again: whether it was measured a second time, since it seemed too slow.
     """
 
     offer: Offer
@@ -54,6 +55,7 @@ class Enrolment:
     profiles: tuple[Profile, ...] = ()
     history: list[Timings] = field(default_factory=list)
     last_round: int = 0
+    is_measured_again: bool = False
 
     @classmethod
     def of(

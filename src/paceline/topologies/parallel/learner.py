@@ -37,6 +37,7 @@ from paceline.topologies.parallel.own_data import OwnData
 from paceline.topologies.parallel.seeds import order_seed, round_seed
 from paceline.topologies.sessions import RETRY_SECONDS, Changes, say_goodbye, until_over
 
+_NEARLY = 10  # times its deadline: what a device that was held up for a while may seem to need for a round
 _MAX_ENROLMENTS = 100  # kept for when it is sent back; a pool has no more jobs at a time
 _OF_THE_SESSION = ("LookupError", "RuntimeError")  # errors of the orchestrator that mean this device, whatever its job
 _RUINED = "parameters hold NaN or infinity"
@@ -252,7 +253,7 @@ class Learner(Member):
         candidate = self._candidate(enrolment)
         allocation = ticket.allocation or enrolment.policy.allocate(terms, (candidate,))[0]
         if allocation.num_shards < 1:
-            self._check_that_a_whole_round_would_do(enrolment, candidate, ticket)
+            await self._check_that_a_whole_round_would_do(enrolment, candidate, ticket)
             return
         masker = await self._agree_on_masks(enrolment, ticket.round)
         if masker is None and enrolment.offer.privacy.secure_aggregation:
@@ -421,13 +422,21 @@ class Learner(Member):
             name=self._name, profile=slowest, history=tuple(enrolment.history), max_shards=self._options.max_shards
         )
 
-    def _check_that_a_whole_round_would_do(
+    async def _check_that_a_whole_round_would_do(
         self, enrolment: Enrolment, candidate: Candidate, ticket: messages.Ticket
     ) -> None:
-        """Raise `CannotKeepUp` if the device could not do a whole round, rather than just the rest of this one."""
+        """Raise `CannotKeepUp` if the device could not do a whole round, rather than just the rest of this one.
+
+        If it is not far from that, it measures itself once more first: it may have been held up while it did.
+        """
         if ticket.allocation is None and enrolment.policy.allocate(enrolment.terms, (candidate,))[0].num_shards < 1:
             terms = enrolment.terms
             least_seconds = enrolment.policy.least_deadline_seconds(terms, candidate)
+            is_near = least_seconds <= _NEARLY * terms.deadline_seconds
+            if is_near and not enrolment.is_measured_again:
+                enrolment.is_measured_again = True
+                await self._measure(enrolment)
+                return
             hint = f" (least that works: {suggest_seconds(least_seconds)})" if math.isfinite(least_seconds) else ""
             raise CannotKeepUp(
                 f"{self._name} cannot train one shard of {terms.shard_samples} samples within "
