@@ -92,8 +92,8 @@ def usage_tiles(summary: dict[str, Any]) -> tuple[Tile, ...]:
     """Bytes and energy, where devices report them, and time."""
     clock, received = summary["clock"], summary["bytes_received"]
     used = (
-        Tile("bytes_sent", f"by all devices; {format_bytes(received)} received" if received is not None else ""),
-        Tile("joules", "of all devices"),
+        Tile("bytes_sent", f"by all that report it; {format_bytes(received)} received" if received is not None else ""),
+        Tile("joules", "of all that report it"),
         Tile("grams", "emitted to make that energy"),
     )
     known = (tile for tile in used if summary[tile.column] is not None)
