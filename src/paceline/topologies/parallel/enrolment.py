@@ -40,6 +40,7 @@ class Enrolment:
         profile: measurements of the device in the state it is in, or in the first one.
         profiles: measurements in each of its states, if the policy needs them.
         history: times and amounts of past rounds.
+        is_measured_again: whether the device was, since it seemed too slow for any round.
         last_round: number of the last round it took part in.
     """
 
@@ -53,6 +54,7 @@ class Enrolment:
     profile: Profile | None = None
     profiles: tuple[Profile, ...] = ()
     history: list[Timings] = field(default_factory=list)
+    is_measured_again: bool = False
     last_round: int = 0
 
     @classmethod
