@@ -31,6 +31,10 @@ def test_a_newcomer_tries_again_who_took_all_others_for_gone():
     assert playing.play_seed("mixing", 5209).failures == ()
 
 
+def test_a_device_that_was_held_up_while_it_measured_itself_tries_once_more():
+    assert playing.play_seed("served", 628).failures == ()
+
+
 def test_schedules_have_all_that_can_go_wrong():
     faults = [fault for seed in range(200) for fault in draw("served", seed).faults]
     assert {fault.kind for fault in faults} == {*KINDS, "lose power"}

@@ -53,7 +53,6 @@ class World:
         self.watcher = make_watcher(self)
         self.attacker = Attacker(self)
         self.was_done = False  # when it was to go on after a crash
-        self.is_new = False  # and begins anew, since nothing of it was done
         self.has_stalled = False
         self.error = None
         self.num_crashes = 0
@@ -125,8 +124,8 @@ class World:
             return run.reopen(self.folder)
         except ConfigError as error:
             # If the power is lost as a run begins, it begins anew: nothing was done that could be lost.
-            self.is_new = "interrupted before it began" in str(error) and not self.watcher.num_closed
-            self.was_done = "nothing to resume" in str(error) or self.is_new
+            is_new = "interrupted before it began" in str(error) and not self.watcher.num_closed
+            self.was_done = "nothing to resume" in str(error) or is_new
             if not self.was_done:
                 self.fail(f"the run cannot be resumed: {error}")
             return None

@@ -75,8 +75,8 @@ class PoolWatcher(OrchestratorWatcher):
         paid = {(line.job, line.round, line.learner): line.num_samples for line in lines if line.num_samples}
         if len({(line.job, line.round, line.learner) for line in lines}) != len(lines):
             self._world.fail("somebody was paid twice for the same")
-        # Of a pool that begins anew, what jobs took in their first rounds may have reached the disk, and the pool not.
-        if self._world.error is None and not self._world.is_new and paid != accepted:
+        is_new = self._world.was_done and not self.num_closed  # it begins anew: nothing was ever paid for
+        if self._world.error is None and paid != accepted and not is_new:
             self._world.fail(f"paid were {paid}, accepted {accepted}")
         spent = math.fsum(line.amount for line in lines)
         budget = self._world.job.total_budget

@@ -40,8 +40,8 @@ class Enrolment:
         profile: measurements of the device in the state it is in, or in the first one.
         profiles: measurements in each of its states, if the policy needs them.
         history: times and amounts of past rounds.
-        is_measured_again: whether the device was, since it seemed too slow for any round.
         last_round: number of the last round it took part in.
+        is_measured_again: whether it was measured a second time, since it seemed too slow.
     """
 
     offer: Offer
@@ -54,8 +54,8 @@ class Enrolment:
     profile: Profile | None = None
     profiles: tuple[Profile, ...] = ()
     history: list[Timings] = field(default_factory=list)
-    is_measured_again: bool = False
     last_round: int = 0
+    is_measured_again: bool = False
 
     @classmethod
     def of(

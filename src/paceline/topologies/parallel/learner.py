@@ -37,6 +37,7 @@ from paceline.topologies.parallel.own_data import OwnData
 from paceline.topologies.parallel.seeds import order_seed, round_seed
 from paceline.topologies.sessions import RETRY_SECONDS, Changes, say_goodbye, until_over
 
+_NEARLY = 10  # times its deadline: what a device that was held up for a while may seem to need for a round
 _MAX_ENROLMENTS = 100  # kept for when it is sent back; a pool has no more jobs at a time
 _OF_THE_SESSION = ("LookupError", "RuntimeError")  # errors of the orchestrator that mean this device, whatever its job
 _RUINED = "parameters hold NaN or infinity"
@@ -252,8 +253,7 @@ class Learner(Member):
         candidate = self._candidate(enrolment)
         allocation = ticket.allocation or enrolment.policy.allocate(terms, (candidate,))[0]
         if allocation.num_shards < 1:
-            if ticket.allocation is None:
-                await self._check_that_a_whole_round_would_do(enrolment)
+            await self._check_that_a_whole_round_would_do(enrolment, candidate, ticket)
             return
         masker = await self._agree_on_masks(enrolment, ticket.round)
         if masker is None and enrolment.offer.privacy.secure_aggregation:
@@ -422,26 +422,27 @@ class Learner(Member):
             name=self._name, profile=slowest, history=tuple(enrolment.history), max_shards=self._options.max_shards
         )
 
-    async def _check_that_a_whole_round_would_do(self, enrolment: Enrolment) -> None:
+    async def _check_that_a_whole_round_would_do(
+        self, enrolment: Enrolment, candidate: Candidate, ticket: messages.Ticket
+    ) -> None:
         """Raise `CannotKeepUp` if the device could not do a whole round, rather than just the rest of this one.
 
-        Where only its benchmark says so, it is measured once more: the host or the link may have stood still meanwhile.
+        If it is not far from that, it measures itself once more first: it may have been held up while it did.
         """
-        terms, policy = enrolment.terms, enrolment.policy
-        if policy.allocate(terms, (self._candidate(enrolment),))[0].num_shards > 0:
-            return
-        if not enrolment.history and not enrolment.is_measured_again:
-            enrolment.is_measured_again = True
-            await self._measure(enrolment)
-            if policy.allocate(terms, (self._candidate(enrolment),))[0].num_shards > 0:
+        if ticket.allocation is None and enrolment.policy.allocate(enrolment.terms, (candidate,))[0].num_shards < 1:
+            terms = enrolment.terms
+            least_seconds = enrolment.policy.least_deadline_seconds(terms, candidate)
+            is_near = least_seconds <= _NEARLY * terms.deadline_seconds
+            if is_near and not enrolment.is_measured_again:
+                enrolment.is_measured_again = True
+                await self._measure(enrolment)
                 return
-        least_seconds = policy.least_deadline_seconds(terms, self._candidate(enrolment))
-        hint = f" (least that works: {suggest_seconds(least_seconds)})" if math.isfinite(least_seconds) else ""
-        raise CannotKeepUp(
-            f"{self._name} cannot train one shard of {terms.shard_samples} samples within "
-            f"{terms.deadline_seconds:g} s: use a longer deadline{hint}, smaller shards or fewer local epochs",
-            least_seconds,
-        )
+            hint = f" (least that works: {suggest_seconds(least_seconds)})" if math.isfinite(least_seconds) else ""
+            raise CannotKeepUp(
+                f"{self._name} cannot train one shard of {terms.shard_samples} samples within "
+                f"{terms.deadline_seconds:g} s: use a longer deadline{hint}, smaller shards or fewer local epochs",
+                least_seconds,
+            )
 
     # Time.
 
