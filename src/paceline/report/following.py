@@ -40,15 +40,17 @@ class FollowedRun:
         self._builder.forgets_details = True
         self._progress = folder.reporting.progress()
         self._tails = {"": _Tail(folder.events_file)}
+        self._is_whole = True
 
     def read(self) -> bool:
         """Take in what was recorded since the last time; returns whether that is anything.
 
         Raises `ConfigError` if there is no such run any more, or its record is damaged.
         """
-        is_new = any(tail.is_replaced() for tail in self._tails.values())
+        is_new = not self._is_whole or any(tail.is_replaced() for tail in self._tails.values())
         if is_new:
             self._begin()
+        self._is_whole = False  # until all is taken in: what is damaged is found again, not passed over
         for name, job in self._folder.jobs().items():
             if name not in self._tails:
                 self._tails[name] = _Tail(job.events_file)
@@ -58,6 +60,7 @@ class FollowedRun:
                 self._builder.feed(event, name)
                 for _ in self._progress.lines(event, name):
                     pass
+        self._is_whole = True
         return is_new
 
     @property
