@@ -40,15 +40,17 @@ class FollowedRun:
         self._builder.forgets_details = True
         self._progress = folder.reporting.progress()
         self._tails = {"": _Tail(folder.events_file)}
+        self._is_whole = True
 
     def read(self) -> bool:
         """Take in what was recorded since the last time; returns whether that is anything.
 
         Raises `ConfigError` if there is no such run any more, or its record is damaged.
         """
-        is_new = any(tail.is_replaced() for tail in self._tails.values())
+        is_new = not self._is_whole or any(tail.is_replaced() for tail in self._tails.values())
         if is_new:
             self._begin()
+        self._is_whole = False  # until all is taken in: what is damaged is found again, not passed over
         for name, job in self._folder.jobs().items():
             if name not in self._tails:
                 self._tails[name] = _Tail(job.events_file)
@@ -58,6 +60,7 @@ class FollowedRun:
                 self._builder.feed(event, name)
                 for _ in self._progress.lines(event, name):
                     pass
+        self._is_whole = True
         return is_new
 
     @property
@@ -116,7 +119,6 @@ class _Tail:
         self._num_bytes = 0
         self._rest = b""
         self._num_lines = 0
-        self._damage: ConfigError | None = None
 
     def _stat(self) -> os.stat_result:
         try:
@@ -135,9 +137,7 @@ class _Tail:
         return self._stat().st_mtime
 
     def events(self) -> Iterator[Event]:
-        """Read up to the last line that is whole; one that is damaged ends it, however often it is asked."""
-        if self._damage is not None:
-            raise self._damage
+        """Read up to the last line that is whole."""
         with self._path.open("rb") as file:
             file.seek(self._num_bytes)
             while piece := file.read(_PIECE_BYTES):
@@ -151,5 +151,4 @@ class _Tail:
         try:
             return recording.from_line(line + b"\n")
         except ValueError as error:
-            self._damage = ConfigError(f"{self._path}, line {self._num_lines} is not an event: {error}")
-            raise self._damage from error
+            raise ConfigError(f"{self._path}, line {self._num_lines} is not an event: {error}") from error

@@ -293,6 +293,26 @@ async def test_refused_requests_are_closed_at_once():
             writer.close()
 
 
+class Streams(EchoApp):
+    async def handle(self, request):
+        async def items():
+            yield [b"item"]
+
+        return Reply(200, stream=Stream(items()))
+
+
+@on_loop
+async def test_who_asks_for_the_head_of_a_stream_gets_no_more():
+    """Or the next reply on the connection would seem to begin with the stream."""
+    request = b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with listening(Streams()) as address:
+        reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
+        writer.write(request * 2 + request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        received = await asyncio.wait_for(reader.read(), 10)
+        assert (received.count(b"200 OK"), b"item" in received) == (3, False)
+        writer.close()
+
+
 @on_loop
 async def test_a_flood_of_refused_requests_gets_short_answers_and_harms_no_honest_caller(monkeypatch):
     """All come from one address, as behind a NAT."""

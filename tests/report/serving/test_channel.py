@@ -18,11 +18,14 @@ class Numbers(Source):
         self.num_looks = 0
         self.rows = []
         self.trouble = ""
+        self.failure = None
 
     def look(self, *, is_quick):
         self.num_looks += 1
         if self.trouble:
             raise ConfigError(self.trouble)
+        if self.failure is not None:
+            raise self.failure
         if is_quick:
             return None
         self.rows.append((len(self.rows), "x"))
@@ -136,3 +139,24 @@ def test_trouble_is_told_and_passes():
         await one.close()
 
     run(main())
+
+
+@pytest.mark.parametrize("failure", [FileNotFoundError("events.jsonl"), KeyError("d9"), ZeroDivisionError()])
+def test_what_fails_unexpectedly_is_logged_once_and_passes(failure, caplog):
+    async def main():
+        source = Numbers()
+        source.failure = failure
+        one = Channel(source)
+        events = one.events("")
+        ((_, event, data),) = await take(events, 1)
+        assert (event, "the log" in data["message"]) == ("trouble", True)
+        while source.num_looks < 5:
+            await asyncio.sleep(0.01)
+        source.failure = None
+        (_, event, data), (_, page, _) = await take(events, 2)
+        assert (event, data, page) == ("trouble", {"message": ""}, "page")
+        await events.aclose()
+        await one.close()
+
+    run(main())
+    assert len(caplog.records) == 1

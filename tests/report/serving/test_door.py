@@ -2,11 +2,15 @@
 
 import asyncio
 import contextlib
+import sys
 
 import pytest
 
+from paceline.axon.access import TokenAccess
+from paceline.axon.host_names import HostNames
 from paceline.axon.messages import Request
 from paceline.axon.transports.http import HttpTransport
+from paceline.report.serving.door import Door
 from paceline.report.serving.process import serving_page
 from tests.report.synthetic import JOB, record, run_events
 
@@ -89,6 +93,42 @@ def test_a_token_is_given_once_and_then_in_a_cookie(visit):
     assert (page[0], stream[0], "login" in page[2].partition('id="content"')[2][:30]) == (200, 200, False)
     (other,) = visit(("GET", "/", known), token="another")
     assert other[0] == 401
+
+
+@pytest.mark.parametrize("token", ["a;b", 'quo"te', "100%25", "back\\slash", "a=b,c d"])
+def test_a_cookie_holds_whatever_a_token_may_be_made_of(visit, token):
+    ((_, headers, _),) = visit(("POST", "/page/session", {"authorization": f"Bearer {token}"}), token=token)
+    known = {"cookie": headers["set-cookie"].partition("; ")[0]}
+    ((status, _, _),) = visit(("GET", "/page/events", known), token=token)
+    assert status == 200
+
+
+def test_a_token_is_given_without_a_body():
+    door = Door(None, TokenAccess(TOKEN).refuse, HostNames("localhost"), is_open=False, is_encrypted=False)
+    session = Request("POST", "/page/session", {}, AUTHORIZED)
+    assert door.admit(session, 0) is None
+    assert door.admit(session, 1 << 32).status == 413
+
+
+@pytest.mark.parametrize(
+    "value", ['"' + 3000 * '\\"' + '"', '"' + 6000 * "\\" + '"', "%ff%0d%0a%e2%82%ac", "\xff", '"', ""]
+)
+def test_a_hostile_cookie_takes_little_time_and_opens_nothing(value):
+    door = Door(None, TokenAccess(TOKEN).refuse, HostNames("localhost"), is_open=False, is_encrypted=False)
+    num_calls = 0
+
+    def count(*_):
+        nonlocal num_calls
+        num_calls += 1
+
+    request = Request("GET", "/page/events", {}, {"cookie": f"other=1; paceline={value}"})
+    sys.setprofile(count)
+    try:
+        refusal = door.admit(request, 0)
+    finally:
+        sys.setprofile(None)
+    assert refusal.status == 401
+    assert num_calls < 1000  # two searches through the rest of the value for each sign would be 12,000
 
 
 def test_no_page_may_be_open_to_other_machines(visit):

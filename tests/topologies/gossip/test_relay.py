@@ -1,12 +1,14 @@
 """Peers that nobody can call, by way of those that can be: they train along, and outlive their relays."""
 
 import asyncio
+import json
 
 import pytest
 from msgspec.structs import replace
 
-from paceline.axon.keys import DeviceKey
+from paceline.axon.keys import DeviceKey, short
 from paceline.errors import PacelineError
+from paceline.topologies.access import AuditLog
 from paceline.topologies.gossip.events import EpochEnded, PeerLost, PeerStarted, RelayFound
 from paceline.topologies.gossip.mass import FULL_MASS
 from paceline.topologies.gossip.relayed_calls import CallSigner
@@ -157,6 +159,21 @@ def test_a_relay_that_denies_what_it_delivered_makes_no_mass():
     assert num_denied
     assert len(of(RelayFound, swarm, "a")) > 1
     assert total_mass([peer._exchange.account for peer in swarm.peers]) == 3 * FULL_MASS
+
+
+def test_who_polls_in_the_name_of_another_is_recorded(tmp_path):
+    async def main():
+        peer, _ = Swarm(job(), has_keys=True).make("a")
+        peer.audit = AuditLog(tmp_path)
+        stranger = CallSigner("", "victim", DeviceKey.generate())
+        with pytest.raises(ValueError, match="not signed with its key"):
+            await peer.take_call(stranger.poll(peer._membership.me, number=1))
+        peer.audit.close()
+        return stranger.public
+
+    key = play(main())
+    (line,) = map(json.loads, (tmp_path / "audit.jsonl").read_text().splitlines())
+    assert (line["what"], line["name"], line["key"]) == ("refusal", "victim", short(key))
 
 
 def test_who_wants_to_pass_no_calls_on_passes_none():

@@ -42,11 +42,11 @@ def device(name, samples_per_second=200.0, **changes):
     return VirtualDevice(name=name, samples_per_second=samples_per_second, **{**rules, **changes})
 
 
-def play(job, devices, *, is_time_only=False, first_round=1, **env):
+def play(job, devices, *, is_time_only=False, first_round=1, script=None, **env):
     """Run a job on virtual devices; returns the outcome and all events."""
     events = []
     plan = JobPlan(prepare_job(job), first_round)
-    fleet = VirtualFleet(devices, is_time_only=is_time_only)
+    fleet = VirtualFleet(devices, is_time_only=is_time_only, script=script)
     return fleet.run(plan, Environment(**{"emit": events.append, **env})), events
 
 

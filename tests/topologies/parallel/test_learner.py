@@ -13,7 +13,7 @@ from paceline.allocation import Allocation
 from paceline.errors import ConfigError, PacelineError
 from paceline.fleets import virtual_loop
 from paceline.topologies.base import Environment, run_in_place
-from paceline.topologies.parallel.events import RoundSpent, ShardsTaken
+from paceline.topologies.parallel.events import DeviceMeasured, RoundSpent, ShardsTaken
 from paceline.topologies.parallel.learner import Learner
 from paceline.topologies.parallel.messages import Declaration, Ticket, Work
 from paceline.topologies.parallel.prepared import prepare_job
@@ -153,6 +153,23 @@ def test_a_deadline_that_is_too_short_is_named_with_the_least_that_works(policy)
     )
     _, events = play(small_job(policy, deadline_seconds=float(found[1])), fleet[1:])
     assert all(event.num_samples for event in closed(events))
+
+
+@pytest.mark.parametrize("policy", ["dab", "adaptive-dab"])
+def test_a_device_that_seems_too_slow_is_measured_again_before_it_leaves(policy):
+    """The host or the link may have stood still while it was measured."""
+
+    async def hold_up(fleet):
+        while (link := fleet.link("a")) is None:
+            await asyncio.sleep(0.01)
+        link.bandwidth *= 1e-3
+        await asyncio.sleep(10.0)
+        link.bandwidth /= 1e-3
+
+    for script, num_measured in ((None, 1), (hold_up, 2)):
+        _, events = play(small_job(policy, rounds=3), [device("a")], script=script)
+        assert len(of(DeviceMeasured, events)) == num_measured
+        assert sum(event.num_updates for event in closed(events)) >= 2
 
 
 OWN_POLICY = {"policy": f"{Path(__file__).parents[2]}/allocation/own_policies.py:PartOfDab", "part": 0.25}

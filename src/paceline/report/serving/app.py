@@ -17,7 +17,7 @@ from paceline.report.serving.sources import ComparedSource, FolderSource, RunSou
 EVENTS = "/page/events"
 HTML = {"content-type": "text/html; charset=utf-8"}
 
-_MAX_CHANNELS = 32
+_MAX_CHANNELS = 32  # each keeps the content of its runs, and takes time as long as it is looked at
 
 
 def run_document(path: Path) -> bytes:
@@ -61,6 +61,8 @@ class PageApp(App):
             channel = self._channel(names)
         except ConfigError as error:
             return Reply.refusal(404, str(error))
+        if channel is None:
+            return Reply.refusal(503, f"{_MAX_CHANNELS} choices of runs are looked at already; try again later", 5)
         headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
         return Reply(200, headers, stream=Stream(channel.events(request.headers.get("last-event-id", ""))))
 
@@ -69,14 +71,18 @@ class PageApp(App):
         for channel in self._channels.values():
             await channel.close()
 
-    def _channel(self, names: tuple[str, ...]) -> Channel:
-        """Return the channel of these runs; it stays for those who come back."""
+    def _channel(self, names: tuple[str, ...]) -> Channel | None:
+        """Return the channel of these runs, which stays for those who come back; None if there are too many others."""
+        names = () if self._folder is None else tuple(dict.fromkeys(names))
         channel = self._channels.get(names)
         if channel is None:
-            channel = self._channels[names] = Channel(self._source(names))
-            idle = [names for names, one in self._channels.items() if not one.num_viewers]
-            for old in idle[: len(self._channels) - _MAX_CHANNELS]:
-                del self._channels[old]
+            source = self._source(names)
+            if len(self._channels) >= _MAX_CHANNELS:
+                idle = next((names for names, one in self._channels.items() if not one.num_viewers), None)
+                if idle is None:
+                    return None
+                del self._channels[idle]
+            channel = self._channels[names] = Channel(source)
         self._channels.move_to_end(names)
         return channel
 
@@ -85,7 +91,7 @@ class PageApp(App):
             return RunSource(self._path)
         if not names:
             return self._folder
-        if len(set(names)) > MAX_RUNS:
-            raise ConfigError(f"{len(set(names))} runs cannot be compared at once; at most {MAX_RUNS} can")
-        paths = [self._folder.find(name) for name in dict.fromkeys(names)]
+        if len(names) > MAX_RUNS:
+            raise ConfigError(f"{len(names)} runs cannot be compared at once; at most {MAX_RUNS} can")
+        paths = [self._folder.find(name) for name in names]
         return RunSource(paths[0]) if len(paths) == 1 else ComparedSource(paths)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import time
 from abc import ABC, abstractmethod
@@ -23,6 +24,9 @@ _WHOLE_SECONDS = 1.0  # between two contents, at least
 _COST_SHARE = 5  # making contents may take this part of the time, so long as somebody looks
 _KEPT_CHANGES = 16  # for browsers that come back, or are slow; one that missed more gets the whole page
 _ALIVE_SECONDS = 15.0  # between two signs of life
+_FAILED = "the page cannot be made of what is in the run's folder; the log of who shows it says why"
+
+_log = logging.getLogger(__name__)
 
 
 class Source(ABC):
@@ -120,11 +124,14 @@ class Channel:
             is_quick = loop.time() < whole_at
             try:
                 content = await asyncio.to_thread(self._source.look, is_quick=is_quick)
+                self._publish(content)
+                self._tell("")
             except ConfigError as error:
                 self._tell(str(error))
-            else:
-                self._tell("")
-                self._publish(content)
+            except Exception as error:
+                if self._trouble != _FAILED:
+                    _log.error("the page could not be made; it goes on", exc_info=error)
+                self._tell(_FAILED)
             seconds = time.process_time() - before
             if not is_quick:
                 whole_at = loop.time() + max(_WHOLE_SECONDS, _COST_SHARE * seconds)

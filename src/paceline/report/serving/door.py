@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
-from http.cookies import CookieError, SimpleCookie
+from urllib.parse import quote, unquote
 
 from paceline.axon.access import Caller, bearer
 from paceline.axon.host_names import HostNames
@@ -18,6 +18,7 @@ from paceline.report.serving.app import HTML
 SESSION = "/page/session"
 _COOKIE = "paceline"
 _COOKIE_SECONDS = 30 * 86400
+_CHARSET = "latin-1"  # of headers: whatever a cookie holds can be compared with a token
 _HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-store"}
 
 
@@ -58,8 +59,10 @@ class Door(App):
             return Reply(refusal.status, {**HTML, **_HEADERS}, [_login(why)])
         if refusal is not None:
             return refusal
+        if head.path == SESSION and head.method != "POST":
+            return Reply.refusal(405, f"a token is given to {SESSION} by POST")
         if head.path == SESSION:
-            return None if head.method == "POST" else Reply.refusal(405, f"a token is given to {SESSION} by POST")
+            return Reply.refusal(413, "a token is given in a header, without a body") if num_body_bytes else None
         return self._page.admit(head, num_body_bytes)
 
     async def handle(self, request: Request) -> Reply:
@@ -86,7 +89,7 @@ class Door(App):
 
     def _cookie(self, token: str) -> str:
         secure = "; Secure" if self._is_encrypted else ""
-        kept = SimpleCookie({_COOKIE: token})[_COOKIE].coded_value
+        kept = quote(token, safe="", encoding=_CHARSET)
         return f"{_COOKIE}={kept}; Path=/; Max-Age={_COOKIE_SECONDS}; HttpOnly; SameSite=Strict{secure}"
 
 
@@ -100,9 +103,15 @@ def _with_token(head: Request) -> Request:
     """Return a request with the token of its cookie where callers send it, and without what only browsers send."""
     headers = {name: value for name, value in head.headers.items() if name not in ("origin", "cookie")}
     if "authorization" not in headers:
-        try:
-            kept = SimpleCookie(head.headers.get("cookie", "")).get(_COOKIE)
-        except CookieError:
-            kept = None
-        headers |= bearer(kept.value if kept is not None else None)
+        headers |= bearer(_kept_token(head.headers.get("cookie", "")))
     return replace(head, headers=headers)
+
+
+def _kept_token(cookies: str) -> str | None:
+    """Return the token in a header of cookies, in time that grows as its length does: `http.cookies` takes its square
+    in many releases of Python, before it is known who asks."""
+    for cookie in cookies.split(";"):
+        name, _, value = cookie.partition("=")
+        if name.strip() == _COOKIE:
+            return unquote(value.strip(), encoding=_CHARSET)
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -442,11 +442,8 @@ class Peer(Member, PeerService, RelayService):
     # What others call.
 
     async def exchange_views(self, view: View) -> View:
-        try:
+        with self._recorded_if_refused(view.learner):
             return self._views.answer(view)
-        except ValueError as error:
-            self.audit.record("refusal", name=view.learner, address=access.caller.get().address, detail=str(error))
-            raise
 
     async def fetch_model(self, epoch: int, base: int) -> ModelReply:
         return self._counted(await self._exchange.fetch_model(epoch, base, self._hold_seconds))
@@ -470,10 +467,12 @@ class Peer(Member, PeerService, RelayService):
     async def take_call(self, poll: Poll) -> TakenCall | None:
         if not self._node.options.passes_calls:
             raise ValueError("this peer passes no calls on to others")
-        return await self._relay.take(poll)
+        with self._recorded_if_refused(poll.name, poll.key):
+            return await self._relay.take(poll)
 
     async def answer_call(self, number: Number, reply: RelayedReply) -> bool:
-        return await self._relay.answer(number, reply)
+        with self._recorded_if_refused():
+            return await self._relay.answer(number, reply)
 
     async def call_by_relay(self, call: RelayedCall) -> RelayedReply | None:
         return await self._relay.call(call)
@@ -499,6 +498,16 @@ class Peer(Member, PeerService, RelayService):
         return self._prepared.state(self._progress.parameters)
 
     # Helpers.
+
+    @contextlib.contextmanager
+    def _recorded_if_refused(self, name: str = "", key: str = "") -> Iterator[None]:
+        """Record whose call is refused in the block."""
+        try:
+            yield
+        except ValueError as error:
+            address = access.caller.get().address
+            self.audit.record("refusal", name=name, key=short(key), address=address, detail=str(error))
+            raise
 
     def _make_relay_client(self, signer: CallSigner, rng: random.Random) -> RelayClient:
         if not signer.has_key:

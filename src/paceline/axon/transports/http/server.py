@@ -188,6 +188,9 @@ class ServerConnection(HttpProtocol):
         self._is_streaming = True
         async with contextlib.aclosing(reply.stream) as chunks:
             await self.send(self._head(reply, "Transfer-Encoding: chunked"))
+            if self._is_head_request:
+                self._is_streaming = False
+                return
             try:
                 async for chunk in chunks:
                     if self.is_closed:
