@@ -44,6 +44,7 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/larger_than_memory.py --markdown benchmarks/results/larger_than_memory.md
 	$(BIN)/python benchmarks/stressors.py --markdown benchmarks/results/stressors.md
 	$(BIN)/python benchmarks/many_learners.py --markdown benchmarks/results/many_learners.md
+	$(BIN)/python benchmarks/viewers.py --markdown benchmarks/results/viewers.md
 	$(BIN)/python benchmarks/audits.py --markdown benchmarks/results/audits.md
 	$(BIN)/python benchmarks/gossip.py --systems virtual,paceline,sockets,mixing-sockets \
 		--markdown benchmarks/results/gossip.md

@@ -60,6 +60,7 @@ def run(tmp_path, monkeypatch, capfd):
         long("gossip.py", "virtual,paceline,sockets,mixing-sockets", "seconds_per_epoch"),
         long("split.py", "one-process,sockets,torch-rpc,paceline,virtual", "steps_per_second"),
         long("many_learners.py", "1000 learners", "p99_ms"),
+        long("viewers.py", "1000 devices", "ms"),
         ("points.py", "svd+k-means,incremental-svd+lsh,pca+lsh", "seconds"),
     ],
 )
