@@ -50,6 +50,26 @@ def test_refusals_of_an_address_are_counted(log):
     assert rest["detail"] == "401 for /rpc/9999"
 
 
+def test_each_device_that_is_refused_is_named_behind_one_address(log):
+    log.record("refusal", address="10.0.0.1", detail="401 for /")
+    for name in ("pi4", "pi5", "pi4"):
+        log.record("refusal", address="10.0.0.1", name=name, key=f"ed25519:{name}", detail="expired")
+    log.close()
+    named = [(line["name"], line["key"], line.get("count", 1)) for line in log.lines() if "name" in line]
+    assert named == [("pi4", "ed25519:pi4", 1), ("pi5", "ed25519:pi5", 1), ("pi4", "ed25519:pi4", 1)]
+
+
+def test_many_names_from_one_address_make_few_lines(log):
+    for number in range(5000):
+        log.record("refusal", address="10.0.0.66", name=f"pi{number}", key="ed25519:abc")
+    log.record("refusal", address="10.0.0.1", name="honest")
+    log.close()
+    lines = log.lines()
+    assert len(lines) < 16
+    assert sum(line.get("count", 1) for line in lines) == 5001
+    assert "honest" in [line["name"] for line in lines]
+
+
 def test_many_addresses_make_few_lines(log):
     for number in range(5000):
         log.record("refusal", address=f"2001:db8::{number:x}")

@@ -22,6 +22,7 @@ What: TypeAlias = Literal["join", "takeover", "refusal", "submission", "invitati
 
 _WINDOW_SECONDS = 60.0
 _MOST = {"refusal": 64}  # lines in a window: strangers can cause refusals, and nothing else
+_MOST_NAMED = 8  # of these, by address, for devices that were refused
 _MOST_OF_OTHERS = 4096
 _ALWAYS = ("invitation", "revocation", "release")  # what only admins do
 _MAX_TEXT = 300
@@ -69,8 +70,9 @@ class AuditedAccess(TokenAccess):
 class AuditLog:
     """Appends to a file that only its owner may read.
 
-    What comes again within a minute (refusals of one address, joins under one name) is counted, and written when the
-    minute is over, in one line; so a flood makes few lines. Recording never raises: a run does not depend on it.
+    What comes again within a minute (refusals of one device or address, joins under one name) is counted, and written
+    when the minute is over, in one line; so a flood makes few lines. Recording never raises: a run does not depend on
+    it.
 
     Args:
         folder: where the file is; None to keep nothing.
@@ -83,6 +85,7 @@ class AuditLog:
         self._until = 0.0
         self._repeated: dict[tuple[What, str], Entry | None] = {}  # since the minute began; None for no more than once
         self._num_lines: Counter[What] = Counter()
+        self._num_named: Counter[str] = Counter()  # refused devices, by address
 
     def record(
         self, what: What, *, address: str, name: str = "", key: str = "", by: str = "", detail: str = ""
@@ -97,11 +100,22 @@ class AuditLog:
         at = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).isoformat(timespec="milliseconds")
         name, detail = name[:_MAX_TEXT], detail[:_MAX_TEXT]
         entry = Entry(at=at, what=what, name=name, key=key, by=by, address=address, detail=detail)
-        self._count(entry, address if what == "refusal" else name)
+        self._count(entry, self._refused_subject(entry) if what == "refusal" else name)
 
     def record_refused(self, head: Request, refusal: Reply) -> None:
         """Record that a request was refused, by its head."""
         self.record("refusal", address=head.peer, detail=f"{refusal.status} for {head.path[:80]}")
+
+    def _refused_subject(self, entry: Entry) -> str:
+        """Return what refusals are counted by: the address, and the device, if not too many come from there."""
+        if not entry.name and not entry.key:
+            return entry.address
+        subject = f"{entry.address} {entry.key} {entry.name}"
+        if ("refusal", subject) not in self._repeated:
+            if self._num_named[entry.address] >= _MOST_NAMED:
+                return entry.address
+            self._num_named[entry.address] += 1
+        return subject
 
     def _count(self, entry: Entry, subject: str) -> None:
         what = entry.what
@@ -126,6 +140,7 @@ class AuditLog:
         repeated = [entry for entry in self._repeated.values() if entry is not None]
         self._repeated.clear()
         self._num_lines.clear()
+        self._num_named.clear()
         for entry in repeated:
             self._write(entry)
 
