@@ -4,6 +4,8 @@ import json
 import re
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -320,6 +322,32 @@ def test_a_peer_is_joined_by_its_address_alone(paceline_in, printed, refused, ch
         assert "- which parts of the job's data it holds\n" in out
         first.communicate(timeout=60)
         assert first.returncode == 0
+
+
+def test_a_browser_that_opens_a_peer_gets_the_page_of_its_run(paceline_in, change):
+    change("gossip.toml", "min_peers = 1", "min_peers = 2")
+    command = [sys.executable, "-m", "paceline", "gossip", "gossip.toml", "--data", "1/2", *TOKEN, "--folder", "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=paceline_in.folder, text=True) as peer:
+        found = (re.search(r"browser, open (\S+), which asks for the token", line) for line in peer.stdout)
+        url = next(filter(None, found))[1]
+
+        def get(path, **headers):
+            return urllib.request.urlopen(urllib.request.Request(url + path, headers=headers), timeout=60)
+
+        known = {"authorization": f"Bearer {TOKEN[1]}"}
+        with pytest.raises(urllib.error.HTTPError, match="401") as asked:
+            get("/", accept="text/html")
+        with asked.value as refusal:
+            assert b"login" in refusal.read()
+        with get("/", accept="text/html", **known) as page:
+            assert b"page/events" in page.read()
+        with get("/page/events", **known) as stream:
+            assert b"".join(stream.readline() for _ in range(2)).endswith(b"event: page\n")
+        with get("/", **known) as listed:
+            assert "rpcs" in json.load(listed)
+        peer.terminate()
+        peer.communicate(timeout=60)
+    assert peer.returncode == 143
 
 
 OWN_MODEL = """

@@ -44,7 +44,7 @@ def test_what_is_over_cannot_be_resumed(run, refused, change, job, rounds, messa
     assert events.read_bytes() == before
 
 
-def test_a_simulated_run_goes_on_with_the_same_fleet_and_for_more_rounds(run, printed):
+def test_a_simulated_run_goes_on_with_the_same_fleet_and_for_more_rounds(run, printed, refused):
     folder = run()
     kept = (folder / "fleet.json").read_bytes()
     assert (folder / "fleet.json").stat().st_mode & 0o077 == 0
@@ -54,6 +54,8 @@ def test_a_simulated_run_goes_on_with_the_same_fleet_and_for_more_rounds(run, pr
     assert (folder / "fleet.json").read_bytes() == kept
     assert "ended: rounds done, 5 rounds" in printed("resume", "run", "--rounds", "5", "--save", "model.safetensors")
     assert (folder.parent / "model.safetensors").exists()
+    assert "65535" in refused("resume", "run", "--page=99999")
+    assert "ended: rounds done, 6 rounds" in printed("resume", "run", "--rounds", "6", "--page")
 
 
 def test_a_run_that_is_no_run_or_does_not_say_how_it_was_run_gets_one_clear_line(run, refused):

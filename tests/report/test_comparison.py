@@ -1,5 +1,8 @@
 """Several runs on one page: their figures in a table, a curve of each, and the settings in which they differ."""
 
+import itertools
+
+import msgspec
 import pytest
 
 from paceline.report.comparison import compare
@@ -35,6 +38,31 @@ def test_every_run_has_a_row_and_a_curve(contents):
     for section in page.sections:
         columns = {column.name for column in page.tables[section.table].columns}
         assert section.used_columns() <= columns
+
+
+def test_runs_of_different_kinds_are_laid_over_each_other_by_time(contents, make_any):
+    split = FollowedRun(make_any("split").path)
+    split.read()
+    page = compare([*contents, split.content()])
+    (accuracy,) = (one for one in page.sections if isinstance(one, Line) and one.title == "Accuracy")
+    assert (accuracy.x, accuracy.other_x) == ("time", ())
+    shown = page.tables[accuracy.table].records()
+    assert all(row["time"] is not None for row in shown)
+    assert len({row["run"] for row in shown}) == 4
+    groups = [section.group for section in page.sections]
+    assert len(list(itertools.groupby(groups))) == len(set(groups))
+    (alike,) = (one for one in compare(contents[:2]).sections if isinstance(one, Line) and one.title == "Accuracy")
+    assert (alike.x, alike.other_x) == ("round", ("time", "trained"))
+
+
+def test_a_run_without_an_end_is_not_called_finished(contents):
+    cut = msgspec.structs.replace(contents[1], state="interrupted", ended=None)
+    page = compare([contents[0], cut])
+    assert (page.state, page.ended) == ("interrupted", None)
+    running = compare([cut, msgspec.structs.replace(cut, state="running")])
+    assert (running.state, running.ended) == ("running", None)
+    finished = compare(contents[:1])
+    assert (finished.state, finished.ended) == ("ended", "all of them")
 
 
 def test_a_run_of_peers_is_compared_by_their_average(contents):

@@ -14,9 +14,10 @@ from rich.console import Console
 from paceline import topologies
 from paceline.cli import show_run
 from paceline.cli.devices import Device, ask_consent, parse_contact, print_json, takes_device
+from paceline.cli.listening import with_page
 from paceline.cli.options import Folder, JobFile, Overwrite, Track, option
 from paceline.cli.signals import ending_by_signal
-from paceline.cli.tls import warn_of_clear_token
+from paceline.cli.tls import page_url, warn_of_clear_token
 from paceline.errors import ConfigError
 from paceline.fleets.joined import JoinedFleet, run_member
 from paceline.fleets.live import Termination, run_live
@@ -68,6 +69,8 @@ def gossip(
             return
         shown = "" if device.token is None else " --token …"
         line = "\n".join(consent) + f"\nOn another device, run\n  paceline join {url}{shown} --data I/N"
+        asks = "" if device.token is None else ", which asks for the token"
+        line += f"\nTo watch it in a browser, open {page_url(url)}{asks}"
         warn_of_clear_token(url.partition("#")[0], device.token)
         show = functools.partial(console.print, highlight=False, soft_wrap=True)
         say("listening", line, show=show, fields={"url": url})
@@ -75,7 +78,7 @@ def gossip(
     def make_node(host: Host) -> Node:
         return device.node(contacts, host.hear, host.env.now, life=time.time_ns())
 
-    fleet = JoinedFleet(device.listen, announce, make_node=make_node, address=device.address)
+    fleet = JoinedFleet(with_page(device.listen), announce, make_node=make_node, address=device.address)
     show_run.run_and_show(
         spec, fleet, folder, overwrite=overwrite, as_json=device.as_json, save=device.save, track=track
     )

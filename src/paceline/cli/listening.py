@@ -89,9 +89,7 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
         """Return the settings as a fleet takes them."""
         names = ("host", "port", "token", "submit_token", "admin_token", "is_invite_only", "insecure")
         settings = {name: getattr(self, name) for name in names}
-        hosts = tuple(self.hosts)
-        make_page = functools.partial(PageSite, host=self.host, hosts=hosts, is_encrypted=identity is not None)
-        return ListenOptions(identity=identity, hosts=hosts, make_sites=(make_page,), **settings)
+        return with_page(ListenOptions(identity=identity, hosts=tuple(self.hosts), **settings))
 
     def keep(self, folder: Path, port: int) -> None:
         """Save the settings for a later resume, with the port in use; only the user may read them."""
@@ -101,6 +99,13 @@ class KeptListenOptions(msgspec.Struct, kw_only=True):
             files.replace(path, msgspec.json.encode(self))
         except OSError as error:
             raise DiskError(f"{path} cannot be written: {files.reason_of(error)}") from error
+
+
+def with_page(listen: ListenOptions) -> ListenOptions:
+    """Have browsers that open the address get the page of the run."""
+    is_encrypted = listen.identity is not None
+    make_page = functools.partial(PageSite, host=listen.host, hosts=listen.hosts, is_encrypted=is_encrypted)
+    return replace(listen, make_sites=(make_page,))
 
 
 class AdminHost(NamedTuple):

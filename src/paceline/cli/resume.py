@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paceline.cli import show_run
-from paceline.cli.options import ResultAsJson, Save, Track, option
+from paceline.cli.options import PagePort, ResultAsJson, Save, Track, option
 from paceline.cli.serve import resume_served
 from paceline.errors import ConfigError
 from paceline.fleets.kept_fleets import fleet_of
@@ -22,6 +22,7 @@ def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
     rounds: Annotated[int | None, option("N", "Rounds in all, if more are wanted.", min=1)] = None,
     save: Save = None,
+    page: PagePort = None,
     track: Track = None,
     as_json: ResultAsJson = False,
 ) -> None:
@@ -42,9 +43,11 @@ def resume(
             raise ConfigError(f"{kept} cannot be read: {error.strerror}") from error
         opening = f"Starting its devices again: {len(fleet.devices or ())} …"
         prepared = reopen(run, rounds)
-        show_run.start_and_show(prepared, fleet, as_json=as_json, save=save, trackers=trackers, opening=opening)
+        show_run.start_and_show(
+            prepared, fleet, as_json=as_json, save=save, page=page, trackers=trackers, opening=opening
+        )
     elif (folder / LISTEN).exists():
-        resume_served(folder, lambda: reopen(run, rounds), as_json=as_json, save=save, trackers=trackers)
+        resume_served(folder, lambda: reopen(run, rounds), as_json=as_json, save=save, page=page, trackers=trackers)
     else:
         raise ConfigError(
             f"{run}: its folder has neither {FLEET} nor {LISTEN}, so nothing says how it was run; in Python, "

@@ -120,10 +120,11 @@ def resume_served(
     *,
     as_json: bool,
     save: Path | None,
+    page: int | None,
     trackers: Mapping[str, type[Tracker]],
 ) -> None:
     """Go on with a run that was served, at the same address and with the same token and certificate."""
-    serve_run(KeptListenOptions.of(folder, {}), reopen, as_json=as_json, save=save, trackers=trackers)
+    serve_run(KeptListenOptions.of(folder, {}), reopen, as_json=as_json, save=save, page=page, trackers=trackers)
 
 
 def serve_run(

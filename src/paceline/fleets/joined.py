@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from paceline.axon.transports.base import Site
 from paceline.devices.machines import LiveMachine, Machine
 from paceline.fleets.live import ListenOptions, LiveFleet
 from paceline.topologies.base import Finished, Host, Member, Node, Plan, serving
@@ -60,7 +61,8 @@ class JoinedFleet(LiveFleet):
         await asyncio.sleep(0)  # the host's start is recorded before this device's
         member = plan.member(node, None)
         self.termination.roles.append(member)
-        finished = await run_member(member, node, plan, self._listen, self._announce, self._address)
+        sites = [make(host.env) for make in self._listen.make_sites]
+        finished = await run_member(member, node, plan, self._listen, self._announce, self._address, sites)
         host.member_ended(node.name, finished)
         await asyncio.get_running_loop().create_future()  # from here, the host ends the run
 
@@ -72,6 +74,7 @@ async def run_member(
     listen: ListenOptions | None = None,
     announce: Callable[[str], None] = lambda address: None,
     address: str | None = None,
+    sites: Sequence[Site] = (),
 ) -> Finished:
     """Take part as a member until the run is over; says goodbye when it fails or is interrupted.
 
@@ -79,12 +82,14 @@ async def run_member(
         plan: the job, and `listen`, where members call each other.
         announce: receives the address where others can call it.
         address: address by which others reach it, if not where it listens.
+        sites: what else is served at its address.
     """
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(node.machine.close)
         own = ""
         if plan is not None and listen is not None and member.calls:
-            listening = await stack.enter_async_context(serving(member, plan, node.name, node, **listen.settings))
+            served = serving(member, plan, node.name, node, sites=sites, **listen.settings)
+            listening = await stack.enter_async_context(served)
             own = address or listening
             node.emit(MemberListening(at=node.now(), learner=node.name, address=own, fingerprint=node.fingerprint))
             announce(own if node.fingerprint is None else f"{own}#{node.fingerprint}")

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from paceline.report.content import SETTINGS, PageContent
+from paceline.report.content import SETTINGS, PageContent, RunState
 from paceline.topologies.reporting.sections import AnySection, Line, TableSection, Tiles
 from paceline.topologies.reporting.tables import Column, Table, Value, columns
 
 MAX_RUNS = 8
-_RUN = Column("run", "run")
+_STATES: tuple[RunState, ...] = ("running", "interrupted")  # where one run is so, all of them are together
+_RUN, _TIME = Column("run", "run"), Column("time", "time", "seconds")
 
 
 def compare(runs: Sequence[PageContent]) -> PageContent:
@@ -22,23 +23,25 @@ def compare(runs: Sequence[PageContent]) -> PageContent:
             title="Runs", table="runs", caption="Figures of the runs as they stand; good runs reach more in less time."
         )
     ]
-    for line in _distinct(line for run in runs for line in _lines(run)):
-        name = f"{line.table}: {line.title}"
-        tables[name] = _joined(name, line, runs)
-        details = ("run", *line.details)
-        sections.append(replace(line, table=name, series="run", bold=None, note="", shape="line", details=details))
+    groups: dict[str, dict[str, None]] = {}  # with the titles in them, in order
+    for own in (line for run in runs for line in _lines(run)):
+        groups.setdefault(own.group, {})[own.title] = None
+    for title in dict.fromkeys(title for titles in groups.values() for title in titles):
+        line, joined = _laid_over(title, runs)
+        sections.append(line)
+        tables[line.table] = joined
     tables["differences"] = _differences(runs)
     caption = "Runs that are compared should differ in little."
     sections.append(TableSection(title="Settings that differ", group="Settings", table="differences", caption=caption))
-    names, is_running = ", ".join(run.name for run in runs), any(run.state == "running" for run in runs)
+    names, states = ", ".join(run.name for run in runs), [run.state for run in runs]
     return PageContent(
         kind="comparison",
         name=names,
-        ended=None if is_running else "all of them",
+        ended="all of them" if set(states) == {"ended"} else None,
         about=f"{len(runs)} runs",
         sections=[one for one in sections if tables[one.table].rows],
         tables=tables,
-        state="running" if is_running else "ended",
+        state=next((one for one in _STATES if one in states), "ended"),
     )
 
 
@@ -47,30 +50,35 @@ def _lines(run: PageContent) -> Iterable[Line]:
     return (one for one in run.sections if isinstance(one, Line) and (one.series is None or one.bold is not None))
 
 
-def _distinct(lines: Iterable[Line]) -> Iterable[Line]:
-    """Return the first section of each title: of other runs, it is the same but for its notes."""
-    first: dict[str, Line] = {}
-    for line in lines:
-        first.setdefault(line.title, line)
-    return first.values()
+def _laid_over(title: str, runs: Sequence[PageContent]) -> tuple[Line, Table]:
+    """Join the curves that runs have under a title, over axes that all have; of different kinds, that is time."""
+    own = [(run, line) for run in runs for line in _lines(run) if line.title == title]
+    axes = [_axes(run, line) for run, line in own]
+    common = [name for name in axes[0].values() if all(name in others.values() for others in axes)]
+    x, *other_x = common or axes[0].values()
+    shown: dict[str, Column] = {}
+    rows: list[dict[str, Value]] = []
+    for (run, line), names in zip(own, axes, strict=True):
+        table = run.tables[line.table]
+        used = {one.name: names.get(one.name, one.name) for one in table.columns if one.name in line.used_columns()}
+        for column in table.columns:
+            if column.name in used:
+                shown.setdefault(used[column.name], _TIME if used[column.name] == _TIME.name else column)
+        for record in table.records():
+            if line.series is None or record[line.series] == line.bold:
+                rows.append({_RUN.name: run.name, **{used[column]: record[column] for column in used}})
+    first = own[0][1]
+    name, heads = f"{first.table}: {title}", (_RUN, *shown.values())
+    details = (_RUN.name, *(axes[0].get(column, column) for column in first.details))
+    laid = replace(first, table=name, x=x, other_x=tuple(other_x), series=_RUN.name, bold=None, details=details)
+    joined = Table(name, heads, [tuple(row.get(column.name) for column in heads) for row in rows])
+    return replace(laid, note="", shape="line"), joined
 
 
-def _joined(name: str, line: Line, runs: Sequence[PageContent]) -> Table:
-    """Join the rows that a section shows of all runs."""
-    own = [(run, one) for run in runs for one in _lines(run) if one.title == line.title]
-    shown = {
-        column.name: column
-        for run, one in own
-        for column in run.tables[one.table].columns
-        if column.name in one.used_columns()
-    }
-    rows = [
-        (run.name, *(record.get(column) for column in shown))
-        for run, one in own
-        for record in run.tables[one.table].records()
-        if one.series is None or record[one.series] == one.bold
-    ]
-    return Table(name, (_RUN, *shown.values()), rows)
+def _axes(run: PageContent, line: Line) -> dict[str, str]:
+    """Return what the axes of a run's curve are called beside other runs, by column: time has one name in all."""
+    kinds = {column.name: column.kind for column in run.tables[line.table].columns}
+    return {name: _TIME.name if kinds[name] == "seconds" else name for name in (line.x, *line.other_x)}
 
 
 def _figures(runs: Sequence[PageContent]) -> Table:

@@ -95,6 +95,7 @@ def test_epochs_over_all_peers(summary):
 
 
 def test_the_whole(summary):
+    assert REPORTING.notices(summary.tables) == []
     assert "10,000 parameters · mixing on a ring graph · shares by edge-gossip · virtual clock" in summary.about
     assert (summary.seconds, summary.loss, summary.accuracy, summary.ended) == (41.0, 0.09, 0.931, "4 peers averaged")
     num_epochs = sum(summary.tables["peers"].values("epochs"))
@@ -135,9 +136,14 @@ def test_the_record_of_a_lone_peer():
     assert stays_of(summary, "c") == [(2.0, 5.0), (7.0, 8.0)]
     assert (row_of(summary, "c")["own_samples"], row_of(summary, "c")["mean_ratio"]) == (None, None)
     assert summary.tables["happenings"].values("at") == [1.0, 2.0, 5.0, 7.0]
+    (notice,) = REPORTING.notices(summary.tables)
+    assert notice.startswith("This is the run as a saw it: other peers keep their epochs to themselves")
+    states = {one["learner"]: one["state"] for one in summary.tables["now"].records()}
+    assert (states["b"], states["c"]) == ("there", "back")
     assert (summary.loss, summary.accuracy) == (0.5, 0.8)  # without an average, that of its own
     titles = [section.title for section in REPORTING.shown(summary.tables)]
     assert "Accuracy" in titles
+    assert "Loss" in titles
     assert "Distance of the peers from their average" not in titles
 
 

@@ -35,7 +35,9 @@ def test_metrics_per_job_and_averaged(summary):
     assert (mnist["accuracy"], mnist["rounds"], mnist["planned_rounds"]) == (0.9, 2, 2)
     assert summary.tables["jobs"].values("state") == ["rounds done", "rounds done", "budget spent"]
     assert (summary.num_jobs, summary.num_over, summary.num_played, summary.num_audits) == (3, 3, 3, 1)
-    assert ("mnist", 1, pytest.approx(0.4), 0.6) in summary.tables["learning"].rows
+    first = next(one for one in summary.tables["learning"].records() if one["job"] == "mnist")
+    assert (first["round"], first["loss"], first["accuracy"]) == (1, pytest.approx(0.4), 0.6)
+    assert (first["at"], first["trained"]) == (20.5, 2000)
 
 
 def test_jobs_without_a_round_do_not_count_in_the_mean():
@@ -52,6 +54,8 @@ def test_jobs_without_a_round_do_not_count_in_the_mean():
 def test_accounts_and_money(summary):
     assert summary.tables["jobs"].values("paid") == pytest.approx([18.4, 30.0, 15.0])
     assert (summary.spent, sum(summary.tables["accounts"].values("paid"))) == pytest.approx((63.4, 63.4))
+    tiles = REPORTING.shown(summary.tables)[0].tiles
+    assert [tile.note for tile in tiles if tile.column == "spent"] == ["of 120.00, 56.60 left"]
     accounts = {row[0]: row[1:] for row in summary.tables["accounts"].rows}
     assert list(accounts) == ["pi", "guest", "jetson", "laptop"]
     assert accounts["pi"] == ("mnist, digits", 3, 0, 44, 44.0, 4400, pytest.approx(22.0), "there")

@@ -4,10 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from paceline.errors import ConfigError
-from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted
+from paceline.topologies.events import LearnerJoined, LearnerLeft, PhaseStarted, WaitingForLearners
 from paceline.topologies.parallel import events as happened
 from paceline.topologies.parallel.live_table import RunLiveTable
 from paceline.topologies.parallel.report import RunReporting
+from paceline.topologies.reporting.sections import Tiles
 from tests.report.synthetic import FLEET, JOB, FakeLearner, run_events
 
 REPORTING = RunReporting()
@@ -210,3 +211,17 @@ def test_staleness_is_drawn_where_there_is_any():
         summary = REPORTING.summary(events)
         titles.append({section.title for section in REPORTING.shown(summary.tables)})
     assert titles[1] - titles[0] == {"Staleness of each round"}
+
+
+def test_a_run_that_waits_for_devices_says_so_first():
+    waits = WaitingForLearners(at=3.0, round=2, num_ready=1, min_learners=3)
+    waiting, going_on = summed_up(opened(), closed(), waits), summed_up(opened(), closed(), waits, opened(2, at=4.0))
+    assert REPORTING.notices(waiting.tables) == ["Round 2 waits for devices: 1 of 3 ready."]
+    assert REPORTING.notices(going_on.tables) == []
+
+
+def test_what_no_device_reports_has_no_tile():
+    (tiles,) = (one for one in REPORTING.shown(summed_up(opened(), closed()).tables) if isinstance(one, Tiles))
+    assert not {"bytes_sent", "joules", "grams"} & {tile.column for tile in tiles.tiles}
+    (tiles,) = (one for one in REPORTING.shown(REPORTING.summary(run_events(), JOB).tables) if isinstance(one, Tiles))
+    assert {"bytes_sent", "joules", "grams"} <= {tile.column for tile in tiles.tiles}

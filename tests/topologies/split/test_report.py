@@ -5,6 +5,7 @@ import math
 import pytest
 
 from paceline.topologies.events import LearnerJoined, LearnerLeft, WaitingForLearners
+from paceline.topologies.reporting.sections import Graph
 from paceline.topologies.split.events import (
     NodeSpent,
     SourceBack,
@@ -84,6 +85,28 @@ def test_the_whole(summary):
     happened = [what for _, what in summary.tables["happenings"].rows]
     assert happened[0] == "waiting for devices: 0 of 3 ready"
     assert happened[4].startswith("cut before f2")
+
+
+def test_what_a_source_hands_over_at_the_end_is_not_of_its_last_epoch():
+    joined = [LearnerJoined(at=0, learner=name) for name in ("a", "b")]
+    summary = summed_up(
+        SplitStarted(at=0, job={}, clock="live", num_parameters={"trunk": 5}, paceline="0"),
+        *joined,
+        spent("a", 1, bytes_sent=70),
+        spent("a", 0, bytes_sent=9),
+        spent("b", 0, bytes_sent=9),
+    )
+    assert summary.tables["links"].rows == [("a", "trunk", 70), ("b", "trunk", None)]
+
+
+def test_what_sources_keep_to_themselves_is_said_and_what_the_trunk_sees_is_shown(summary):
+    assert REPORTING.notices(summary.tables) == []
+    joined = LearnerJoined(at=0, learner="a")
+    alone = summed_up(started(), joined, spent("trunk", 1, bytes_received=8e6, bytes_sent=2e6), judged(1, 0.5, 0.9))
+    (notice,) = REPORTING.notices(alone.tables)
+    assert notice.startswith("Sources that join over the network keep to themselves")
+    (graph,) = (one for one in REPORTING.sections(alone.tables) if isinstance(one, Graph))
+    assert graph.note == "8 MB came through it in the last epoch, 2 MB went back"
 
 
 def test_parts_are_those_of_the_last_junction(summary):

@@ -1,4 +1,4 @@
-"""The page of a run at the address where devices join it: browsers get the page, devices and programs the calls."""
+"""The page of a run at the address where devices join: browsers get the page, devices and programs the calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PageSite(Door, Site):
     """Shows a run to browsers whose owner may see how far it is.
 
     Args:
-        env: environment of the run's host.
+        env: environment of the run's host, or of the host's part in a run without one.
         host: address that it listens on.
         hosts: further names of this machine.
         is_encrypted: whether it is reached by TLS.

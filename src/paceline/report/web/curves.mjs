@@ -248,7 +248,7 @@ export const lineView = () => {
     const entries = isBold
       ? [["accent-fill", section.bold], ["soft-fill", `each ${data.column[section.series].title}`]]
       : curves.map((curve) => [colourOf(curve.index), curve.label, curve.name, dashOf(curve.index)]);
-    keys.hidden = curves.length < 2;
+    keys.hidden = curves.length < 2 && (isBold || section.series === null); // a lone curve of a series has a name, too
     if (keys.dataset.names !== entries.join("\n")) {
       keys.dataset.names = entries.join("\n");
       const button = (name, ...inner) => {

@@ -133,7 +133,8 @@ export const fleetView = () => {
     });
     const focused = /** @type {HTMLElement} */ (document.activeElement)?.dataset?.state;
     const hadFocus = states.contains(document.activeElement);
-    states.replaceChildren(el("span", {}, `${lanes.length.toLocaleString("en-US")} devices`), ...chips);
+    const devices = lanes.length === 1 ? "device" : "devices";
+    states.replaceChildren(el("span", {}, `${lanes.length.toLocaleString("en-US")} ${devices}`), ...chips);
     if (hadFocus) chips.find((chip) => chip.dataset.state === focused)?.focus();
   };
   const rowsInSight = () => {

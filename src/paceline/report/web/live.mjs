@@ -90,8 +90,9 @@ export const follow = (root, boot) => {
     source.addEventListener("change", receive((data) => (content = content && applyChange(content, data))));
     source.addEventListener("runs", receive((data) => (runs = data.runs)));
     source.addEventListener("trouble", (event) => {
-      setText(trouble, clean(JSON.parse(event.data)).message);
-      trouble.hidden = false;
+      const { message } = clean(JSON.parse(event.data));
+      setText(trouble, message);
+      trouble.hidden = !message;
     });
   };
   open();

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from paceline.learning.scores import LOSS
 from paceline.topologies.gossip.progress import GossipProgress
 from paceline.topologies.gossip.tables import AVERAGE, EPOCHS_TABLE, MEAN, GossipTables
 from paceline.topologies.reporting.base import Reporting, Summary
 from paceline.topologies.reporting.energy_and_bytes import usage_section, usage_tiles
 from paceline.topologies.reporting.fleet_now import GONE, NOW, fleet_section
-from paceline.topologies.reporting.formatting import describe_metrics, format_bytes, format_count
+from paceline.topologies.reporting.formatting import describe_metrics, format_bytes, format_count, format_names
 from paceline.topologies.reporting.sections import AnySection, Gantt, Graph, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.reporting.shared import (
+    LOSS_CAPTION,
     capitalised,
     happenings_section,
     last_figures,
@@ -38,6 +40,16 @@ class GossipReporting(Reporting):
         count = len(result["averaged"])
         average = f"the average of {count} {'peer' if count == 1 else 'peers'}"
         return [" – ".join([*filter(None, [", ".join(describe_metrics(summary.metrics))]), average])]
+
+    def notices(self, tables: Mapping[str, Table]) -> list[str]:
+        peers = tables["peers"].records()
+        own = [one["learner"] for one in peers if one["epochs"]]
+        if not own or len(own) == len(peers) or tables["consensus"].rows:
+            return []
+        return [
+            f"This is the run as {format_names(own)} saw it: other peers keep their epochs to themselves, so that "
+            "their work, and how far all are from their average, is not shown."
+        ]
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
@@ -93,14 +105,15 @@ def _graph() -> Graph:
 
 def _learning(tables: Mapping[str, Table]) -> list[AnySection]:
     learning, last = tables["learning"], last_figures(tables["summary"])
-    shown = learning.metrics or learning.columns[-1:]  # of a task without metrics, the loss
-    details = ("model", "epoch", "at", *(column.name for column in shown))
+    charts = [(column, metric_caption(column)) for column in learning.metrics]
+    charts += [(column, LOSS_CAPTION) for column in learning.columns if column.name == LOSS]
+    details = ("model", "epoch", "at", *(column.name for column, _ in charts))
     sections: list[AnySection] = [
         Line(
             title=capitalised(column.title),
             group="Learning",
             table="learning",
-            caption=f"{metric_caption(column)} The peers' own models stay close to the average.",
+            caption=f"{caption} The peers' own models stay close to the average.",
             note=last(column.name),
             x="at",
             other_x=("epoch",),
@@ -110,7 +123,7 @@ def _learning(tables: Mapping[str, Table]) -> list[AnySection]:
             details=details,
             is_half=True,
         )
-        for column in shown
+        for column, caption in charts
     ]
     if any(distances := tables["consensus"].values("distance")):
         sections.append(
@@ -124,7 +137,7 @@ def _learning(tables: Mapping[str, Table]) -> list[AnySection]:
                 y=("distance",),
                 is_log=True,
                 details=("epoch", "distance", "num_learners"),
-                is_half=True,
+                is_half=len(charts) % 2 == 1,  # beside a curve that would be alone
             )
         )
     return sections

@@ -16,7 +16,7 @@ from paceline.topologies.gossip import events
 from paceline.topologies.gossip.progress import News, describe
 from paceline.topologies.reporting.base import TableBuilder
 from paceline.topologies.reporting.energy_and_bytes import Usage, usage_table
-from paceline.topologies.reporting.fleet_now import DONE, GONE, FleetNow
+from paceline.topologies.reporting.fleet_now import DONE, GONE, THERE, FleetNow
 from paceline.topologies.reporting.formatting import format_count, format_names, named, printable, setting
 from paceline.topologies.reporting.shared import Happenings, is_evaluated, mean, summary_table
 from paceline.topologies.reporting.tables import Column, Table, Value, columns, metric_columns, recorded_table
@@ -221,7 +221,7 @@ class GossipTables(TableBuilder):
             case events.PeerStarted():
                 self._now.join(event.learner)
             case events.PeerSeen():
-                self._now.join(event.other)
+                self._now.join(event.other, THERE)
             case events.PeerLost():
                 self._now.leave(event.other, event.at)
 

@@ -30,6 +30,7 @@ from paceline.topologies.reporting.formatting import (
 )
 from paceline.topologies.reporting.sections import AnySection, Gantt, Line, TableSection, Tile, Tiles
 from paceline.topologies.reporting.shared import (
+    LOSS_CAPTION,
     Happenings,
     capitalised,
     end_of,
@@ -53,7 +54,7 @@ _JOBS = columns(
     *_METRIC_COLUMNS,
     *("paid money", "loss number"),
 )
-_LEARNING = columns("job text", "round count", "loss number")
+_LEARNING = columns("job text", "round count", "at seconds time", "trained count samples so far", "loss number")
 _LANES = columns(
     *("learner text", "job text", "state text", "start seconds from", "end seconds to"),
     *("num_shards count shards", "round count", "num_samples count samples", "outcome text"),
@@ -295,7 +296,8 @@ def _works(runs: Mapping[str, Summary]) -> Iterator[tuple[Value, ...]]:
 def _learning_rows(runs: Mapping[str, Summary], metric_names: Sequence[str]) -> Iterator[tuple[Value, ...]]:
     for name, run in runs.items():
         for closed in run.tables["rounds"].records():
-            yield (name, closed["round"], closed["loss"], *(closed.get(metric) for metric in metric_names))
+            when = (closed["round"], closed["closed_at"], closed["trained"])
+            yield (name, *when, closed["loss"], *(closed.get(metric) for metric in metric_names))
 
 
 def _allocation_row(event: events.JobsAllocated) -> tuple[Value, ...]:
@@ -361,12 +363,13 @@ class PoolReporting(Reporting):
 
 def _tiles(summary: dict[str, Any]) -> Tiles:
     budget, num_jobs, num_played = summary["total_budget"], summary["num_jobs"], summary["num_played"]
+    left = 0.0 if budget is None else max(budget - summary["spent"], 0.0)
     of_jobs = f"mean of {format_count(num_played, 'job')}"
     of_jobs += f", {num_jobs - num_played} had no round" if num_played < num_jobs else ""
     moved = f"{format_count(summary['num_moves'], 'move')} between jobs, {format_count(summary['num_audits'], 'audit')}"
     tiles = (
         Tile("num_jobs", f"{summary['num_over']:,} over"),
-        Tile("spent", "no limit" if budget is None else f"of {format_money(budget)}"),
+        Tile("spent", "no limit" if budget is None else f"of {format_money(budget)}, {format_money(left)} left"),
         Tile("satisfaction", f"rounds in full and in time; {of_jobs}"),
         Tile("fulfilment", f"samples trained ÷ wanted; {format_known(summary['drop_rate'], format_ratio)} dropped"),
         Tile("training_seconds", of_jobs),
@@ -386,20 +389,24 @@ def _job_sections(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[
     total = (*means, *[""] * (len(tables["jobs"].columns) - len(means))) if len(tables["jobs"].rows) > 1 else ()
     sections: list[AnySection] = [TableSection(title="Jobs", group="Jobs", table="jobs", caption=caption, total=total)]
     learning = tables["learning"]
-    for metric in learning.metrics:
-        if any(value is not None for value in learning.values(metric.name)):
-            chart = Line(
-                title=f"{capitalised(metric.title)} per round",
-                group="Jobs",
-                table="learning",
-                caption=metric_caption(metric),
-                x="round",
-                y=(metric.name,),
-                series="job",
-                details=("job", "round", metric.name, "loss"),
-            )
-            sections.append(chart)
-    return sections
+    charts = [(one, metric_caption(one)) for one in learning.metrics]
+    charts += [(one, LOSS_CAPTION) for one in learning.columns if one.name == "loss"]
+    return sections + [
+        Line(
+            title=capitalised(column.title),
+            group="Jobs",
+            table="learning",
+            caption=caption,
+            x="round",
+            other_x=("at", "trained"),
+            y=(column.name,),
+            series="job",
+            details=("job", "round", "at", column.name),
+            is_half=True,
+        )
+        for column, caption in charts
+        if any(value is not None for value in learning.values(column.name))
+    ]
 
 
 def _lanes(summary: dict[str, Any]) -> Gantt:

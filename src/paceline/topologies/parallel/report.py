@@ -64,7 +64,8 @@ class RunReporting(Reporting):
         return [f"{reached}; {finish}"]
 
     def notices(self, tables: Mapping[str, Table]) -> list[str]:
-        return notices_on(tables[NOW])
+        (waiting,) = tables["summary"].values("waiting")
+        return [*([f"{capitalised(waiting)}."] if waiting else []), *notices_on(tables[NOW])]
 
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()

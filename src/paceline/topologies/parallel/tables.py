@@ -230,6 +230,7 @@ class RunTables(TableBuilder):
         self._now = LearnersNow()
         self._num_audits = 0
         self._num_rolled_back = 0
+        self._waiting: WaitingForLearners | None = None
 
     def feed(self, event: Event, job: str = "") -> None:
         self.last_at = max(self.last_at, event.at)
@@ -255,8 +256,9 @@ class RunTables(TableBuilder):
                 self._started = self._started or event
                 self._ended = None
             case events.RunEnded():
-                self._ended = event
+                self._ended, self._waiting = event, None
             case events.RoundOpened():
+                self._waiting = None
                 self._add_opened(event)
             case events.RoundClosed():
                 self._add_closed(event)
@@ -266,6 +268,8 @@ class RunTables(TableBuilder):
                 self._learner(event.learner).left_because = event.reason
             case events.DeviceMeasured():
                 self._learner(event.learner).measured = event
+            case WaitingForLearners():
+                self._waiting = event
         if isinstance(event, _HAPPENINGS):
             self._happenings.add(event.at, describe(event))
 
@@ -443,6 +447,7 @@ class RunTables(TableBuilder):
         figures: dict[str, Value] = {
             "about text": " · ".join(about),
             "ended text": ended.reason if ended else None,
+            "waiting text": describe(self._waiting) if self._waiting else None,
             "clock text": started.clock if started else None,
             "loss number": evaluated[-1].loss if evaluated else None,
             "rounds count": len(closed),

@@ -89,14 +89,15 @@ def usage_section(tables: Mapping[str, Table], counted: str) -> list[AnySection]
 
 
 def usage_tiles(summary: dict[str, Any]) -> tuple[Tile, ...]:
-    """Bytes, energy and time."""
+    """Bytes and energy, where devices report them, and time."""
     clock, received = summary["clock"], summary["bytes_received"]
-    return (
-        Tile("bytes_sent", f"by all devices; {format_bytes(received)} received" if received is not None else ""),
-        Tile("joules", "of all devices"),
+    used = (
+        Tile("bytes_sent", f"by all that report it; {format_bytes(received)} received" if received is not None else ""),
+        Tile("joules", "of all that report it"),
         Tile("grams", "emitted to make that energy"),
-        Tile("seconds", f"on the {clock} clock" if clock else ""),
     )
+    known = (tile for tile in used if summary[tile.column] is not None)
+    return (*known, Tile("seconds", f"on the {clock} clock" if clock else ""))
 
 
 def _describe_power(power: Mapping[str, Any] | None) -> str | None:

@@ -14,6 +14,8 @@ LATE, MISSING, GONE, REFUSED = "late", "missing", "gone", "refused"
 """States that are trouble."""
 
 DONE, HALTED, NEW, BACK, IDLE, WAITING = "done", "halted in time", "new", "back", "idle", "waiting"
+THERE = "there"
+"""State of a device that others see, and that reports nothing of itself."""
 _WAIT = "wait"
 _DOING = {"download": "downloading", "train": "training", "upload": "uploading", "benchmark": "measuring itself"}
 _REMEMBERED = 0.5  # of a device's pace so far, when a round shows another
@@ -72,10 +74,12 @@ class FleetNow:
         self._columns = tuple(Column(one.name, titles.get(one.name, one.title), one.kind) for one in _COLUMNS)
         self._devices: dict[str, _Device] = {}
 
-    def join(self, name: str) -> None:
-        """Take note of a device that came, or came back."""
-        device = self._device(name)
-        if not device.is_there:
+    def join(self, name: str, state: str = NEW) -> None:
+        """Take note of a device that came, or came back; the state is that of one that is new here."""
+        is_known, device = name in self._devices, self._device(name)
+        if not is_known:
+            device.state = state
+        elif not device.is_there:
             device.state = BACK
 
     def leave(self, name: str, at: float) -> None:

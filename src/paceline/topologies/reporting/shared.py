@@ -17,6 +17,9 @@ from paceline.topologies.reporting.tables import Column, Table, Value, columns, 
 HAPPENINGS = columns("at seconds", "what text what happened")
 """Columns of the table of what is worth a line."""
 
+LOSS_CAPTION = "Loss on the test data falls, then levels off; a lasting rise means that training diverges."
+"""What a good curve of the loss looks like."""
+
 _METRIC_NAME = re.compile(r"[A-Za-z][\w.@-]{0,63}")
 
 
@@ -124,7 +127,6 @@ def learning_lines(
     table: Table, x: str, other_x: tuple[str, ...], note_on: Callable[[str], str], losses: tuple[str, ...] = ("loss",)
 ) -> list[AnySection]:
     """Show metrics and losses over rounds or epochs, or over another column, with a note on each."""
-    falls = "Loss on the test data falls, then levels off; a lasting rise means that training diverges."
     charts = [(one.title, (one.name,), metric_caption(one)) for one in table.metrics]
     details = (x, *(column.name for column in table.metrics), *losses)
     return [
@@ -140,7 +142,7 @@ def learning_lines(
             details=details,
             is_half=True,
         )
-        for title, y, caption in [*charts, ("loss", losses, falls)]
+        for title, y, caption in [*charts, ("loss", losses, LOSS_CAPTION)]
     ]
 
 

@@ -12,6 +12,7 @@ from paceline.topologies.reporting.formatting import describe_after, format_byte
 from paceline.topologies.reporting.sections import AnySection, Bars, Gantt, Graph, Grid, Line, TableSection, Tile, Tiles
 from paceline.topologies.reporting.shared import happenings_section, learning_lines, result_tile
 from paceline.topologies.reporting.tables import Table
+from paceline.topologies.split.events import TRUNK
 from paceline.topologies.split.progress import SplitProgress
 from paceline.topologies.split.tables import EPOCHS_TABLE, MASKED, NODES_TABLE, SplitTables
 
@@ -36,9 +37,18 @@ class SplitReporting(Reporting):
     def conclusion(self, result: Mapping[str, Any], summary: Summary) -> Iterable[str]:
         return [describe_after(summary.metrics, f"{result['epochs']} epochs")]
 
+    def notices(self, tables: Mapping[str, Table]) -> list[str]:
+        reporting = {*tables["spent"].values("learner")}
+        if not reporting or reporting >= {*tables["totals"].values("learner")}:
+            return []
+        return [
+            "Sources that join over the network keep to themselves what they compute and send: the page shows what the "
+            "trunk sees of it."
+        ]
+
     def sections(self, tables: Mapping[str, Table]) -> list[AnySection]:
         (summary,) = tables["summary"].records()
-        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"])), _graph(summary)]
+        sections: list[AnySection] = [_tiles(summary, result_tile(tables["summary"])), _graph(tables)]
         if tables["epochs"].rows:
             best = "" if summary["best_epoch"] is None else f"best in epoch {summary['best_epoch']}"
             sections += learning_lines(
@@ -51,12 +61,18 @@ class SplitReporting(Reporting):
         return [*sections, *_sources(tables, summary), *_tables(tables, summary)]
 
 
-def _graph(summary: dict[str, Any]) -> Graph:
+def _graph(tables: Mapping[str, Table]) -> Graph:
+    (cut,) = tables["summary"].values("cut")
+    of_trunk = [one for one in tables["spent"].records() if one["learner"] == TRUNK]
+    passed = [f"cut before {cut}"] if cut else []
+    if of_trunk:
+        came, went = (format_bytes(of_trunk[-1][name]) for name in ("bytes_received", "bytes_sent"))
+        passed.append(f"{came} came through it in the last epoch, {went} went back")
     return Graph(
         title="The model and its cut",
         table="links",
         caption="Good sources are all there: training goes on without those that are masked.",
-        note=f"cut before {summary['cut']}" if summary["cut"] else "",
+        note="; ".join(passed),
         start="start",
         end="end",
         weight="bytes_sent",
@@ -80,7 +96,7 @@ def _tiles(summary: dict[str, Any], result: Tile) -> Tiles:
         Tile("bytes_moved", per_epoch),
         Tile("num_samples", "in all epochs"),
         Tile("num_sources", f"{format_count(summary['num_masked'], 'input')} missing"),
-        *usage_tiles(summary)[1:],
+        *(tile for tile in usage_tiles(summary) if tile.column != "bytes_sent"),
     )
     return Tiles(title="Summary", table="summary", tiles=tiles)
 
@@ -101,7 +117,7 @@ def _time() -> list[AnySection]:
             title="Computing per node and epoch",
             group="Time",
             table="spent",
-            caption="A high share means that a node is well used; a low one, that it waits for others or the network.",
+            caption="Cells near 100 are good: the node computes; low ones wait for others or the network.",
             note="per cent of its time",
             row="learner",
             x="epoch",
@@ -119,7 +135,7 @@ def _network(summary: dict[str, Any]) -> list[AnySection]:
                 title="Bytes by node",
                 group="Network and energy",
                 table="totals",
-                caption="All bytes go to or from the trunk, so that its bar is as long as the others' together.",
+                caption="Good sources have bars alike; the trunk's is as long as all of theirs together.",
                 note=f"{format_bytes(summary['bytes_moved'])} over the network",
                 row="learner",
                 parts=("bytes_sent", "bytes_received"),
@@ -146,7 +162,7 @@ def _bytes() -> Line:
         title="Over the network per epoch",
         group="Network and energy",
         table="progress",
-        caption="The bytes stay constant while the sources do; an earlier cut sends more.",
+        caption="Less is better, and another cut may send less; it stays constant while the sources do.",
         note="from and to the trunk",
         x="epoch",
         y=("bytes_moved",),
@@ -173,7 +189,10 @@ def _sources(tables: Mapping[str, Table], summary: dict[str, Any]) -> list[AnySe
     changing = {
         "num_sources": ("Sources per epoch", "The more sources take part, the better the model sees."),
         "num_masked": ("Inputs missing per epoch", "Good epochs miss none."),
-        "junction": ("Parameters of the junction per epoch", "It grows with each source that joins for good."),
+        "junction": (
+            "Parameters of the junction per epoch",
+            "Good when it settles; it grows with each source that joins for good.",
+        ),
     }
     for column, (title, caption) in changing.items():
         if len(set(tables["progress"].values(column))) > 1:

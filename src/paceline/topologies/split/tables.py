@@ -93,6 +93,11 @@ class _Node:
         """How it stands, in a word."""
         return GONE if self._left_because else MASKED if self._masked else "there"
 
+    @property
+    def last_bytes_sent(self) -> int | None:
+        """Bytes sent in its last epoch; what it hands over once the last is done does not count."""
+        return next((one.bytes_sent for one in reversed(self.spent) if one.epoch > 0), None)
+
     def presence(self, at: float) -> list[tuple[Value, ...]]:
         """Make rows of when it was there, and when masked, up to a moment."""
         there: list[tuple[Value, ...]] = []
@@ -188,7 +193,7 @@ class SplitTables(TableBuilder):
             *((part, part, level, "there", sizes[part]) for level, part in enumerate(on_trunk, 1)),
         ]
         links: list[tuple[Value, ...]] = [
-            *((node.name, on_trunk[0], node.spent[-1].bytes_sent) for node in sources if node.spent and on_trunk),
+            *((node.name, on_trunk[0], node.last_bytes_sent) for node in sources if on_trunk),
             *((start, end, None) for start, end in itertools.pairwise(on_trunk)),
         ]
         return [Table("model", _MODEL, model), Table("links", _LINKS, links)]
