@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sys
+from urllib.parse import unquote
 
 import pytest
 
@@ -65,8 +66,8 @@ def test_on_this_machine_nobody_needs_a_token(visit):
         ("GET", "/page/events?runs=../a", {}, 404, "no run here is called"),
         ("GET", "/page/events?runs=a,b", {}, 404, "no run here is called 'b'"),
         ("GET", "/etc/passwd", {}, 404, "there is / and /page/events"),
-        ("POST", "/", {}, 405, "for looking only"),
-        ("GET", "/page/session", {}, 405, "by POST"),
+        ("POST", "/", {}, 405, "POST is not done here; allowed: GET, HEAD"),
+        ("GET", "/page/session", {}, 405, "allowed: POST"),
     ],
 )
 def test_what_is_refused(visit, method, target, headers, status, said):
@@ -122,6 +123,7 @@ def test_a_hostile_cookie_takes_little_time_and_opens_nothing(value):
         num_calls += 1
 
     request = Request("GET", "/page/events", {}, {"cookie": f"other=1; paceline={value}"})
+    unquote("%41")  # it makes a table with its first use
     sys.setprofile(count)
     try:
         refusal = door.admit(request, 0)

@@ -6,11 +6,10 @@ from collections import OrderedDict
 from pathlib import Path
 
 from paceline.axon.messages import Reply, Request, Stream
-from paceline.axon.transports.base import App
 from paceline.errors import ConfigError
 from paceline.report.comparison import MAX_RUNS
+from paceline.report.document import make_document
 from paceline.report.folder import is_run
-from paceline.report.page import make_document
 from paceline.report.serving.channel import Channel, Source
 from paceline.report.serving.sources import ComparedSource, FolderSource, RunSource
 
@@ -29,7 +28,7 @@ def _folder_document(path: Path) -> bytes:
     return make_document(path.resolve().name, {"stream": EVENTS[1:], "runs": EVENTS[1:]}).encode()
 
 
-class PageApp(App):
+class PageApp:
     """Serves a document, and the stream of events that fills it.
 
     Args:
@@ -44,14 +43,8 @@ class PageApp(App):
         self._document = run_document(path) if self._folder is None else _folder_document(path)
         self._channels: OrderedDict[tuple[str, ...], Channel] = OrderedDict()
 
-    def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
-        if num_body_bytes:
-            return Reply.refusal(413, "a page is asked for without a body")
-        if head.method not in ("GET", "HEAD"):
-            return Reply.refusal(405, f"{head.method} is not done here: the page is for looking only")
-        return None
-
     async def handle(self, request: Request) -> Reply:
+        """Answer somebody who was let in; see `Door`."""
         if request.path == "/":
             return Reply(200, HTML, [self._document])
         if request.path != EVENTS:
@@ -63,7 +56,7 @@ class PageApp(App):
             return Reply.refusal(404, str(error))
         if channel is None:
             return Reply.refusal(503, f"{_MAX_CHANNELS} choices of runs are looked at already; try again later", 5)
-        headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
+        headers = {"content-type": "text/event-stream"}
         return Reply(200, headers, stream=Stream(channel.events(request.headers.get("last-event-id", ""))))
 
     async def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
@@ -29,7 +29,7 @@ class Door(App):
     cannot read, and that no other site's page can have sent.
 
     Args:
-        page: what is behind it.
+        answer: answers those who are let in.
         refuse: looks at the head of a request whose token is where callers send it; a reply refuses it.
         is_open: whether no token is needed; then only a name of this machine may be asked for.
         is_encrypted: whether it is reached by TLS.
@@ -37,14 +37,14 @@ class Door(App):
 
     def __init__(
         self,
-        page: App,
+        answer: Callable[[Request], Awaitable[Reply]],
         refuse: Callable[[Request], Reply | None],
         names: HostNames,
         *,
         is_open: bool,
         is_encrypted: bool,
     ) -> None:
-        self._page, self._refuse, self._names = page, refuse, names
+        self._answer, self._refuse, self._names = answer, refuse, names
         self._is_open, self._is_encrypted = is_open, is_encrypted
 
     def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
@@ -59,17 +59,16 @@ class Door(App):
             return Reply(refusal.status, {**HTML, **_HEADERS}, [_login(why)])
         if refusal is not None:
             return refusal
-        if head.path == SESSION and head.method != "POST":
-            return Reply.refusal(405, f"a token is given to {SESSION} by POST")
-        if head.path == SESSION:
-            return Reply.refusal(413, "a token is given in a header, without a body") if num_body_bytes else None
-        return self._page.admit(head, num_body_bytes)
+        allowed = ("POST",) if head.path == SESSION else ("GET", "HEAD")
+        if head.method not in allowed:
+            return Reply.refusal(405, f"{head.method} is not done here; allowed: {', '.join(allowed)}")
+        return Reply.refusal(413, "nothing here takes a body") if num_body_bytes else None
 
     async def handle(self, request: Request) -> Reply:
         if request.path == SESSION:
             return Reply(204, {**_HEADERS, "set-cookie": self._cookie(Caller.of(_with_token(request)).token)})
         known = _with_token(request)
-        reply = await self._page.handle(request)
+        reply = await self._answer(request)
         reply.headers = {**reply.headers, **_HEADERS}
         if reply.stream is not None:
             reply.stream = Stream(self._while_let_in(reply.stream, known), reply.stream.aclose)

@@ -17,7 +17,7 @@ from paceline.axon.access import LOOPBACK, TokenAccess, bearer, check_bind
 from paceline.axon.host_names import HostNames
 from paceline.axon.messages import Reply, Request
 from paceline.axon.tls import ServerIdentity
-from paceline.axon.transports.base import Address, App
+from paceline.axon.transports.base import Address
 from paceline.axon.transports.http import HttpTransport
 from paceline.errors import TransportError, one_line
 from paceline.report.serving.app import HTML, PageApp, run_document
@@ -52,7 +52,7 @@ async def serving_page(
     check_bind(host, is_open=access.is_open, insecure=insecure)
     page = PageApp(path)
     names = HostNames(host, hosts)
-    door = Door(page, access.refuse, names, is_open=access.is_open, is_encrypted=identity is not None)
+    door = Door(page.handle, access.refuse, names, is_open=access.is_open, is_encrypted=identity is not None)
     listener = await HttpTransport().listen(door, host, port, identity)
     try:
         yield listener.address
@@ -89,7 +89,7 @@ def page_beside(path: Path, port: int, announce: Callable[[str], object]) -> Ite
         process.communicate()
 
 
-class PageProcess(App):
+class PageProcess:
     """Passes on what browsers ask about a run to a process with its page, which is started by the first of them.
 
     Args:
@@ -103,10 +103,8 @@ class PageProcess(App):
         self._starting: asyncio.Task[Address] | None = None
         self._process: asyncio.subprocess.Process | None = None
 
-    def admit(self, head: Request, num_body_bytes: int) -> Reply | None:
-        return Reply.refusal(413, "a page is asked for without a body") if num_body_bytes else None
-
     async def handle(self, request: Request) -> Reply:
+        """Answer somebody who was let in; see `Door`."""
         if request.path == "/":
             return Reply(200, HTML, [run_document(self._path)])
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}

@@ -26,7 +26,9 @@ class PageSite(Door, Site):
         self._process = PageProcess(env.folder)
         access = env.access
         names = HostNames(host, hosts)
-        super().__init__(self._process, access.refuse_viewer, names, is_open=access.is_open, is_encrypted=is_encrypted)
+        super().__init__(
+            self._process.handle, access.refuse_viewer, names, is_open=access.is_open, is_encrypted=is_encrypted
+        )
 
     def serves(self, head: Request) -> bool:
         is_browser = head.method in ("GET", "HEAD") and "text/html" in head.headers.get("accept", "")

@@ -37,7 +37,7 @@ Name: TypeAlias = Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
 """A peer's name that another sent."""
 
 Life: TypeAlias = Annotated[int, Meta(ge=0, le=_MAX_LIFE)]
-"""Which life a peer is in."""
+"""Number of the life that a peer is in."""
 Key: TypeAlias = Annotated[str, Meta(max_length=_MAX_KEY)]
 """A peer's public key that another sent."""
 Signature: TypeAlias = Annotated[bytes, Meta(max_length=64)]
